@@ -1,0 +1,103 @@
+//! Plain text from an agent: cut into lines of bounded length, the whole of it searched for the promise.
+
+use super::{Scanner, Signal};
+
+/// A longer line cannot be a tag; only its beginning is shown.
+const LONGEST_LINE: usize = 32 * 1024;
+
+/// Reads standard output that is plain text.
+#[derive(Debug)]
+pub struct TextReader {
+    scanner: Scanner,
+    line: Vec<u8>,
+    /// The line under way is longer than the buffer.
+    overlong: bool,
+    last: String,
+}
+
+impl TextReader {
+    /// For an agent that was given `prompt`.
+    #[must_use]
+    pub fn new(prompt: &str) -> Self {
+        TextReader { scanner: Scanner::new(prompt), line: Vec::new(), overlong: false, last: String::new() }
+    }
+
+    /// Takes a piece of output.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ended) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            let room = LONGEST_LINE.saturating_sub(self.line.len());
+            self.overlong |= text.len() > room;
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if ended {
+                self.end_line();
+            }
+        }
+    }
+
+    /// The last line that is not blank, as the agent wrote it.
+    #[must_use]
+    pub fn last_line(&self) -> &str {
+        &self.last
+    }
+
+    /// Whether a promise has been heard so far.
+    #[must_use]
+    pub fn concluded(&self) -> bool {
+        self.scanner.signal() != Signal::Nothing
+    }
+
+    /// The promise, once all of the output is here.
+    #[must_use]
+    pub fn finish(mut self) -> Signal {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+        self.scanner.signal()
+    }
+
+    fn end_line(&mut self) {
+        let text = console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)).into_owned();
+        if self.overlong {
+            // Not a line that could be a tag or a fence; what it starts with still separates what is around it.
+            self.scanner.line("…");
+        } else {
+            self.scanner.line(&text);
+        }
+        if !text.trim().is_empty() {
+            self.last = text;
+        }
+        self.line.clear();
+        self.overlong = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_cut_into_pieces_is_still_one() {
+        let text = b"working\n\x1b[32m<promise>COMPLETE</promise>\x1b[0m";
+        for at in 0..text.len() {
+            let mut reader = TextReader::new("");
+            reader.feed(&text[..at]);
+            reader.feed(&text[at..]);
+            assert_eq!(reader.finish(), Signal::Complete, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_stays_within_its_buffer() {
+        let mut reader = TextReader::new("");
+        for _ in 0..1000 {
+            reader.feed(&[b'x'; 4096]);
+        }
+        assert!(reader.line.capacity() <= 2 * LONGEST_LINE, "{}", reader.line.capacity());
+        reader.feed(b"\n<promise>COMPLETE</promise>\n");
+        assert!(reader.concluded());
+    }
+}

@@ -1,0 +1,162 @@
+//! Beginning a run: checks that touch nothing, then the initial state on a branch of its own.
+
+use anyhow::{Result, bail};
+
+use super::protected::Protected;
+use super::{Keeper, Names};
+use crate::error::Problem;
+use crate::git::{Head, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
+
+/// Whether a run begins now or went down while it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// For the first time.
+    Fresh,
+    /// It was under way when the process died.
+    Again,
+}
+
+/// A run that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The commit "initial state".
+    pub initial: Oid,
+    /// Where a branch of an earlier run was kept, with its tip.
+    pub leftover: Option<(String, Oid)>,
+}
+
+/// Refuses, having touched nothing, if a run of this change cannot begin here.
+///
+/// # Errors
+/// A [`Problem`] that says why and what to do.
+pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
+    if let Some(operation) = repo.under_way().await? {
+        bail!(
+            Problem::refused(format!("a {operation} is under way in this work tree"))
+                .hint(format!("finish or abort the {operation} first; 'git status' says how"))
+        );
+    }
+    let unmerged = repo.git.call(["ls-files", "-u", "-z"]).working().output().await?;
+    if !unmerged.is_empty() {
+        bail!(Problem::refused("the index has conflicts that are not resolved").hint("git status"));
+    }
+    let refs = repo.refs().await?;
+    if refs.get("refs/heads/ralph").is_some() {
+        bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph <new name>"));
+    }
+    let branch = names.branch();
+    let below = format!("{branch}/");
+    if let Some(entry) = refs.below(&below).next() {
+        let short = entry.name.strip_prefix("refs/heads/").unwrap_or(&entry.name);
+        bail!(
+            Problem::refused(format!("the branch '{short}' is in the way of '{}'", names.short_branch()))
+                .hint(format!("git branch -m {short} <new name>"))
+        );
+    }
+    if let Some((_, path)) = repo.checked_out_elsewhere().await?.into_iter().find(|(name, _)| *name == branch) {
+        bail!(
+            Problem::refused(format!("'{}' is checked out at {path}", names.short_branch()))
+                .hint(format!("git -C {path} switch <other branch>"))
+        );
+    }
+    if repo.place.head.branch() == Some(branch.as_str()) {
+        bail!(
+            Problem::refused(format!("'{}' is checked out here, but no run of it is open", names.short_branch()))
+                .hint("git switch <the branch to start from>")
+        );
+    }
+    Ok(())
+}
+
+impl Keeper {
+    /// Begins the run number `run` from `original`. Until the ref transaction, nothing of the user's is touched.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn begin(&self, original: &Head, run: u32, beginning: Beginning) -> Result<Begun> {
+        let mut refs = self.repo.refs().await?;
+        let recorded = refs.get(&self.names.initial()).filter(|_| beginning == Beginning::Again).cloned();
+        let begun = match recorded {
+            Some(initial) => Begun { initial, leftover: None },
+            None => {
+                self.archive(&refs, run).await?;
+                refs = self.repo.refs().await?;
+                self.record_initial_state(original, run, &refs).await?
+            }
+        };
+        let reason = format!("checkout: moving from {} to {}", original.words(), self.names.short_branch());
+        self.repo.attach_head(&self.names.branch(), &reason).await?;
+        if !self.private_index().exists() {
+            self.repo.read_tree(&self.private_index(), &begun.initial).await?;
+        }
+        self.install_index(&self.private_index()).await?;
+        Ok(begun)
+    }
+
+    async fn record_initial_state(&self, original: &Head, run: u32, refs: &RefList) -> Result<Begun> {
+        self.keep_original_index().await?;
+        let index = self.private_index();
+        let staged_tree = self.repo.write_tree(&index).await?;
+        let parents: Vec<&Oid> = original.oid().into_iter().collect();
+        let staged = self.repo.commit(&staged_tree, &parents, "index at the start\n").await?;
+        let entries = self.repo.status(&index).await?;
+        let ignored = entries.iter().filter_map(|entry| if let TreeEntry::Ignored(path) = entry { Some(path.clone()) } else { None });
+        self.save_protected(&Protected::new(ignored))?;
+        let nested = |entry: &TreeEntry| match entry {
+            TreeEntry::Untracked(path) if is_opaque_directory(path) => Some(without_slash(path).to_owned()),
+            _ => None,
+        };
+        self.save_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
+        if index.exists() {
+            let hidden = self.repo.hidden(&index).await?;
+            self.repo.unhide(&index, &hidden).await?;
+        }
+        let snapshot = self.snapshot(&staged_tree).await?;
+        if let Some(unkept) = snapshot.unkept {
+            bail!(
+                Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))
+                    .hint("make the file readable, remove it, or add it to .git/info/exclude")
+            );
+        }
+        let initial = self.repo.commit(&snapshot.tree, &parents, "initial state\n").await?;
+        let leftover = self.create_refs(original.oid(), &staged, &initial, run, refs).await?;
+        Ok(Begun { initial, leftover })
+    }
+
+    async fn create_refs(
+        &self,
+        base: Option<&Oid>,
+        staged: &Oid,
+        initial: &Oid,
+        run: u32,
+        refs: &RefList,
+    ) -> Result<Option<(String, Oid)>> {
+        let (branch, names) = (self.names.branch(), &self.names);
+        let create = |name: String, to: &Oid| RefUpdate::Create { name, to: to.clone() };
+        let mut updates = vec![create(names.index(), staged), create(names.initial(), initial), create(names.checkpoint(), initial)];
+        updates.extend(base.map(|base| create(names.base(), base)));
+        let leftover = refs.get(&branch).map(|tip| (names.leftover(run), tip.clone()));
+        match &leftover {
+            Some((name, tip)) => {
+                updates.push(create(name.clone(), tip));
+                updates.push(RefUpdate::Move { name: branch, to: initial.clone(), from: tip.clone() });
+            }
+            None => updates.push(create(branch, initial)),
+        }
+        self.repo.update_refs(&updates, &format!("git ralph start {}", names.short_branch())).await?;
+        Ok(leftover)
+    }
+
+    /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable.
+    async fn archive(&self, refs: &RefList, run: u32) -> Result<()> {
+        let prefix = self.names.prefix();
+        let mut updates = Vec::new();
+        for entry in refs.below(&prefix) {
+            if let Some(name) = self.names.archived(&entry.name, run - 1) {
+                updates.push(RefUpdate::Set { name, to: entry.oid.clone() });
+                updates.push(RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() });
+            }
+        }
+        self.repo.update_refs(&updates, "git ralph start: earlier run").await
+    }
+}

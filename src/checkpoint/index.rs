@@ -1,0 +1,94 @@
+//! Index files: copied with their times, installed through `index.lock` as git does it.
+
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use tokio::time::sleep;
+
+use super::Keeper;
+use crate::process::holders_of;
+
+const LIVE_LOCK: Duration = Duration::from_secs(10);
+const YOUNG: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Copies a file with its modification time: git tells by it which entries it must look at again.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let modified = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    File::options().write(true).open(to)?.set_times(FileTimes::new().set_modified(modified))
+}
+
+impl Keeper {
+    /// The repository's own index.
+    fn real_index(&self) -> std::path::PathBuf {
+        self.repo.place.git_dir.join("index")
+    }
+
+    /// Keeps the user's index, and a copy of it to work on. A repository may have none yet.
+    pub(super) async fn keep_original_index(&self) -> Result<()> {
+        let (real, original, private) = (self.real_index(), self.original_index(), self.private_index());
+        let _ = fs::remove_file(&original);
+        let _ = fs::remove_file(&private);
+        if !real.exists() {
+            return Ok(());
+        }
+        copy(&real, &original).with_context(|| format!("cannot copy {}", real.display()))?;
+        if self.is_split()? {
+            self.repo.unsplit(&original).await?;
+        }
+        copy(&original, &private).with_context(|| format!("cannot copy {}", original.display()))
+    }
+
+    fn is_split(&self) -> io::Result<bool> {
+        let shared =
+            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("sharedindex."));
+        Ok(fs::read_dir(&self.repo.place.git_dir)?.any(shared))
+    }
+
+    /// Makes a copy of `index` the repository's own.
+    pub(super) async fn install_index(&self, index: &Path) -> Result<()> {
+        let lock = self.lock_index().await?;
+        copy(index, &lock).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
+    }
+
+    /// Leaves the repository without an index, as it was before its first `git add`.
+    pub(super) async fn remove_index(&self) -> Result<()> {
+        let lock = self.lock_index().await?;
+        let real = self.real_index();
+        if real.exists() {
+            fs::rename(&real, self.dir.join("index.removed"))?;
+        }
+        fs::remove_file(lock).context("cannot remove index.lock")
+    }
+
+    async fn lock_index(&self) -> Result<std::path::PathBuf> {
+        let lock = self.repo.place.git_dir.join("index.lock");
+        let mut waited = Duration::ZERO;
+        loop {
+            match OpenOptions::new().write(true).create_new(true).open(&lock) {
+                Ok(_) => return Ok(lock),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot create {}", lock.display())),
+            }
+            if is_stale(&lock) {
+                let aside = self.dir.join("stale.index.lock");
+                fs::rename(&lock, &aside).with_context(|| format!("cannot move {} aside", lock.display()))?;
+            } else if waited >= LIVE_LOCK {
+                anyhow::bail!("{} is held by another git process", lock.display());
+            } else {
+                sleep(POLL).await;
+                waited += POLL;
+            }
+        }
+    }
+}
+
+/// A lock that nobody has open and that is not brand new was left by a process that died.
+fn is_stale(lock: &Path) -> bool {
+    let age = fs::metadata(lock).and_then(|meta| meta.modified()).ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+    age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_empty()
+}

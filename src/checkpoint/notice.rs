@@ -1,0 +1,28 @@
+//! What was put right, moved or left out while the protocol did its work; said in words by the reporter.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that the user should hear of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[expect(missing_docs, reason = "the fields say what they are")]
+pub enum Notice {
+    /// A merge, rebase or the like was left under way; its files were moved.
+    OperationMoved { files: Vec<String>, to: String },
+    /// HEAD was elsewhere and is on the branch again.
+    HeadReattached { from: String },
+    /// Work was done on another line of history and was brought over.
+    BroughtOver { from: String },
+    /// A repository inside the work tree is not part of the checkpoint.
+    NestedLeftOut { path: String },
+    /// A repository inside the work tree was moved out of it.
+    NestedMoved { path: String, to: String },
+    /// Something was in the way and was moved.
+    ObstacleMoved { path: String, to: String },
+    /// Something appeared when ignore rules of the attempt went, and was moved.
+    HiddenMoved { path: String, to: String },
+    /// git could not keep some files; they are where they were.
+    Unkept { error: String },
+    /// What was staged at the start could not be staged again.
+    NotStagedAgain {},
+}

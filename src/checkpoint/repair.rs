@@ -1,0 +1,77 @@
+//! Putting git's own state right after an agent: operations left under way are moved aside, HEAD goes back on the branch.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use super::{Keeper, Notice};
+use crate::git::{Head, Oid, RefList, RefUpdate};
+
+/// What an unfinished merge, rebase, cherry-pick, revert or bisect keeps in the git directory.
+const OPERATION_FILES: [&str; 19] = [
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "MERGE_AUTOSTASH",
+    "MERGE_RR",
+    "AUTO_MERGE",
+    "SQUASH_MSG",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "BISECT_LOG",
+    "BISECT_NAMES",
+    "BISECT_START",
+    "BISECT_TERMS",
+    "BISECT_EXPECTED_REV",
+    "BISECT_ANCESTORS_OK",
+];
+
+impl Keeper {
+    /// Moves what an unfinished operation left into the run's directory; says what there was.
+    pub(super) fn clear_operations(&self, label: &str) -> Result<Option<Notice>> {
+        let git_dir = &self.repo.place.git_dir;
+        let left: Vec<&str> = OPERATION_FILES.into_iter().filter(|name| git_dir.join(name).symlink_metadata().is_ok()).collect();
+        if left.is_empty() {
+            return Ok(None);
+        }
+        let dir = self.moved_dir(label).join("git-operation");
+        fs::create_dir_all(&dir)?;
+        for name in &left {
+            fs::rename(git_dir.join(name), dir.join(name)).with_context(|| format!("cannot move {name} aside"))?;
+        }
+        let files = left.into_iter().map(str::to_owned).collect();
+        Ok(Some(Notice::OperationMoved { files, to: dir.display().to_string() }))
+    }
+
+    /// Where the agent left HEAD; a broken HEAD is as good as none.
+    pub(super) async fn head_after_agent(&self, refs: &RefList) -> Option<Head> {
+        self.repo.head(refs).await.ok()
+    }
+
+    /// The branch at a commit, whatever it is now.
+    pub(super) fn branch_to(&self, refs: &RefList, to: &Oid) -> Vec<RefUpdate> {
+        let mut updates = Vec::new();
+        for name in [self.names.branch(), self.names.checkpoint()] {
+            if refs.get(&name) != Some(to) {
+                updates.push(RefUpdate::Set { name, to: to.clone() });
+            }
+        }
+        updates
+    }
+
+    /// HEAD back on the branch, if it is elsewhere.
+    pub(super) async fn reattach(&self, head: Option<&Head>) -> Result<bool> {
+        let branch = self.names.branch();
+        if head.and_then(Head::branch) == Some(branch.as_str()) {
+            return Ok(false);
+        }
+        let from = head.map_or_else(|| "nowhere".to_owned(), Head::words);
+        let reason = format!("checkout: moving from {from} to {}", self.names.short_branch());
+        self.repo.attach_head(&branch, &reason).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,105 @@
+//! Rolling back: first everything is kept under a ref, then the work tree returns to what the attempt started from.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::{Footing, Keeper, Notice};
+use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, without_slash};
+use crate::story::StoryId;
+
+/// A work tree that is back where the attempt found it.
+#[derive(Debug)]
+pub struct RolledBack {
+    /// The ref that keeps what was taken out.
+    pub rescue: String,
+    /// How many paths it holds beside the checkpoint's.
+    pub files: usize,
+    /// What was put right or moved.
+    pub notices: Vec<Notice>,
+}
+
+impl Keeper {
+    /// Rolls an attempt back. Doing it twice is harmless: what is there is kept again before anything moves.
+    ///
+    /// # Errors
+    /// If git fails; what was there is still there or under the ref.
+    pub async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<RolledBack> {
+        let label = format!("{}-{attempt}", story.as_component());
+        let refs = self.repo.refs().await?;
+        let head = self.head_after_agent(&refs).await;
+        let snapshot = self.snapshot(&footing.base).await?;
+        let staged = self.staged_by_agent(&snapshot.tree, &footing.base).await;
+        let agent = head.as_ref().and_then(Head::oid).filter(|oid| **oid != footing.checkpoint);
+        let parents: Vec<&Oid> = [Some(&footing.checkpoint), agent, staged.as_ref()].into_iter().flatten().collect();
+        let rescue = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt)).await?;
+        let name = free_name(&refs, &self.names.attempt(story, attempt));
+        let mut updates = vec![RefUpdate::Create { name: name.clone(), to: rescue }];
+        updates.extend(self.branch_to(&refs, &footing.checkpoint));
+        self.repo.update_refs(&updates, &format!("reset: attempt {attempt} of {story} rolled back")).await?;
+
+        let mut notices = self.put_right(head.as_ref(), &label).await?;
+        for path in &snapshot.nested {
+            let to = self.move_aside(path, &label)?;
+            notices.push(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() });
+        }
+        notices.extend(snapshot.unkept.map(|error| Notice::Unkept { error }));
+        self.restore(&snapshot.tree, &snapshot.changes, &footing.base, &label, &mut notices).await?;
+        self.install_index(&self.private_index()).await?;
+        Ok(RolledBack { rescue: name, files: snapshot.changes.len(), notices })
+    }
+
+    async fn restore(&self, tree: &Oid, changes: &[PathChange], base: &Oid, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        let back: Vec<PathChange> = changes.iter().map(PathChange::reversed).collect();
+        for path in self.make_room(&back, label)? {
+            notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir(label).display().to_string() });
+        }
+        self.repo.switch_tree(&self.private_index(), tree, base).await.context("cannot restore the work tree")?;
+        if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
+            // With the agent's ignore rules gone, files that they hid are untracked now.
+            self.move_untracked_aside(label, notices).await?;
+        }
+        Ok(())
+    }
+
+    async fn move_untracked_aside(&self, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        for entry in self.repo.status(&self.private_index()).await? {
+            if let TreeEntry::Untracked(path) = entry
+                && !self.is_known_nested(without_slash(&path))
+            {
+                let to = self.move_aside(without_slash(&path), label)?;
+                notices.push(Notice::HiddenMoved { path: path.display().to_string(), to: to.display().to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the agent had staged, if that is neither what it left in the work tree nor what it found.
+    async fn staged_by_agent(&self, work: &Oid, base: &Oid) -> Option<Oid> {
+        let copy = self.dir.join("index.agent");
+        fs::copy(self.repo.place.git_dir.join("index"), &copy).ok()?;
+        let tree = self.repo.write_tree(&copy).await;
+        let _ = fs::remove_file(&copy);
+        let tree = tree.ok().filter(|tree| tree != work)?;
+        if self.repo.diff_trees(base, &tree).await.ok()?.is_empty() {
+            return None;
+        }
+        self.repo.commit(&tree, &[base], "index of the attempt\n").await.ok()
+    }
+
+    fn is_known_nested(&self, path: &Path) -> bool {
+        super::protected::Protected::load(&self.dir.join("nested")).unwrap_or_default().covers(path)
+    }
+}
+
+/// A rollback that was cut short has used the name already.
+fn free_name(refs: &RefList, wanted: &str) -> String {
+    let mut name = wanted.to_owned();
+    let mut copy = 1;
+    while refs.get(&name).is_some() {
+        copy += 1;
+        name = format!("{wanted}.{copy}");
+    }
+    name
+}

@@ -1,0 +1,84 @@
+//! Before work goes on: what the user did on the branch or in the work tree since a clean stop is taken in, not lost.
+
+use anyhow::{Result, bail};
+
+use super::{Footing, Keeper};
+use crate::error::Problem;
+use crate::git::{Head, Oid, RefUpdate};
+
+/// What was found between two pieces of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Nothing: everything is as we left it.
+    Same,
+    /// The user committed on the branch: his commit is the checkpoint now.
+    Commits {
+        /// The new checkpoint.
+        checkpoint: Oid,
+    },
+    /// The user edited files: a snapshot of them is what attempts start from.
+    Edits {
+        /// The checkpoint, which may have moved too.
+        checkpoint: Oid,
+        /// The snapshot.
+        base: Oid,
+        /// How many paths.
+        files: usize,
+    },
+}
+
+impl Keeper {
+    /// Checks that the branch is active and at the checkpoint, and takes in what the user did.
+    ///
+    /// # Errors
+    /// A [`Problem`] if HEAD is elsewhere or the branch has lost the checkpoint.
+    pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
+        let refs = self.repo.refs().await?;
+        let (branch, short) = (self.names.branch(), self.names.short_branch());
+        let head = self.repo.head(&refs).await?;
+        let Head::Branch { name, oid: tip } = &head else {
+            bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}")));
+        };
+        if *name != branch {
+            bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}")));
+        }
+        if let Some(operation) = self.repo.under_way().await? {
+            bail!(
+                Problem::refused(format!("a {operation} is under way in this work tree"))
+                    .hint(format!("finish or abort the {operation} first; 'git status' says how"))
+            );
+        }
+        let moved = *tip != footing.checkpoint;
+        if moved && !self.repo.is_ancestor(&footing.checkpoint, tip).await? {
+            bail!(
+                Problem::refused(format!(
+                    "{short} is at {}, which does not contain the last checkpoint {}",
+                    tip.short(),
+                    footing.checkpoint.short()
+                ))
+                .hint(format!("git reset --keep {}   to go back to the checkpoint", footing.checkpoint.short()))
+                .hint("git ralph abort   to give the run up; nothing is lost")
+            );
+        }
+        let snapshot = self.snapshot(tip).await?;
+        if snapshot.changes.is_empty() {
+            self.note(tip, None).await?;
+            return Ok(if moved { Settled::Commits { checkpoint: tip.clone() } } else { Settled::Same });
+        }
+        let base = self.repo.commit(&snapshot.tree, &[tip], "the user's edits\n").await?;
+        self.note(tip, Some(&base)).await?;
+        Ok(Settled::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
+    }
+
+    async fn note(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {
+        let mut updates = vec![RefUpdate::Set { name: self.names.checkpoint(), to: checkpoint.clone() }];
+        updates.extend(adopted.map(|base| RefUpdate::Set { name: self.names.adopted(), to: base.clone() }));
+        self.repo.update_refs(&updates, "git ralph resume").await
+    }
+
+    /// The private index and the repository's at a commit that is already in the work tree.
+    pub(super) async fn settle_index(&self, commit: &Oid) -> Result<()> {
+        self.repo.read_tree(&self.private_index(), commit).await?;
+        self.install_index(&self.private_index()).await
+    }
+}

@@ -1,0 +1,121 @@
+//! The work tree as a tree object, by one walk on the private index; the rare cases are found in what changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::Keeper;
+use super::protected::Protected;
+use crate::git::{Oid, PathChange, Tolerance, TreeEntry, is_opaque_directory, without_slash};
+
+const GITLINK: u32 = 0o160_000;
+
+/// The work tree at one moment.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// Everything that git can keep.
+    pub tree: Oid,
+    /// How it differs from the tree that it was compared with.
+    pub changes: Vec<PathChange>,
+    /// Repositories that somebody made inside the work tree since the start, which git would record without their files.
+    pub nested: Vec<PathBuf>,
+    /// What git said about paths that it could not keep.
+    pub unkept: Option<String>,
+}
+
+impl Keeper {
+    fn protected_file(&self) -> PathBuf {
+        self.dir.join("ignored")
+    }
+
+    pub(super) fn save_protected(&self, protected: &Protected) -> Result<()> {
+        Ok(protected.save(&self.protected_file())?)
+    }
+
+    fn known_nested_file(&self) -> PathBuf {
+        self.dir.join("nested")
+    }
+
+    /// Remembers the repositories that were in the work tree before the run: they are the user's.
+    pub(super) fn save_nested(&self, nested: &[PathBuf]) -> Result<()> {
+        Ok(Protected::new(nested.iter().cloned()).save(&self.known_nested_file())?)
+    }
+
+    /// Takes a snapshot and compares it with `against`, which is also what a lost private index starts from.
+    pub(super) async fn snapshot(&self, against: &Oid) -> Result<Snapshot> {
+        let index = self.private_index();
+        if !index.exists() {
+            self.repo.read_tree(&index, against).await?;
+        }
+        let (mut tree, unkept, mut nested) = self.record(&index, against).await?;
+        let mut changes = self.repo.diff_trees(against, &tree).await?;
+        let protected = Protected::load(&self.protected_file()).unwrap_or_default();
+        let linked = self.unregistered_gitlinks(&changes);
+        let mut out: Vec<PathBuf> =
+            changes.iter().filter(|c| c.status == 'A' && protected.covers(&c.path)).map(|c| c.path.clone()).collect();
+        out.extend(linked.iter().cloned());
+        nested.extend(linked);
+        if !out.is_empty() {
+            self.repo.forget(&index, &out).await?;
+            tree = self.repo.write_tree(&index).await?;
+            changes.retain(|change| !out.contains(&change.path));
+        }
+        let known = Protected::load(&self.known_nested_file()).unwrap_or_default();
+        nested.retain(|path| !known.covers(path));
+        Ok(Snapshot { tree, changes, nested, unkept })
+    }
+
+    /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
+    async fn record(&self, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
+        let mut unkept = None;
+        let mut nested = Vec::new();
+        let answer = self.repo.add_all(index, &[], Tolerance::Strict).await?;
+        if answer.code != 0 {
+            nested = self.nested(index).await?;
+            let again = self.repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
+            unkept = (again.code != 0).then(|| again.errors());
+            if again.code > 1 {
+                bail!(again.failure());
+            }
+        }
+        match self.repo.write_tree(index).await {
+            Ok(tree) => Ok((tree, unkept, nested)),
+            Err(_) => {
+                // A gc swept objects that only the private index named: build it anew.
+                fs::remove_file(index)?;
+                self.repo.read_tree(index, seed).await?;
+                let again = self.repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
+                if again.code > 1 {
+                    bail!(again.failure());
+                }
+                Ok((self.repo.write_tree(index).await?, unkept, nested))
+            }
+        }
+    }
+
+    async fn nested(&self, index: &Path) -> Result<Vec<PathBuf>> {
+        let entries = self.repo.status(index).await?;
+        let opaque = |entry| match entry {
+            TreeEntry::Untracked(path) if is_opaque_directory(&path) => Some(without_slash(&path).to_owned()),
+            _ => None,
+        };
+        Ok(entries.into_iter().filter_map(opaque).collect())
+    }
+
+    /// New gitlinks that `.gitmodules` does not know are repositories that somebody made inside the work tree.
+    fn unregistered_gitlinks(&self, changes: &[PathChange]) -> Vec<PathBuf> {
+        let links: Vec<&PathChange> = changes.iter().filter(|c| c.new_mode == GITLINK && c.old_mode != GITLINK).collect();
+        if links.is_empty() {
+            return Vec::new();
+        }
+        let modules = fs::read_to_string(self.repo.place.top.join(".gitmodules")).unwrap_or_default();
+        let registered = |path: &Path| {
+            modules
+                .lines()
+                .filter_map(|line| line.split_once('='))
+                .any(|(key, value)| key.trim() == "path" && Path::new(value.trim()) == path)
+        };
+        links.into_iter().filter(|link| !registered(&link.path)).map(|link| link.path.clone()).collect()
+    }
+}

@@ -1,0 +1,14 @@
+//! `git ralph demo`.
+
+use clap::Args;
+
+/// Show the whole loop in a scratch repository, with a built-in scripted agent.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where to put the scratch repository; a new temporary directory if not given
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<std::path::PathBuf>,
+    /// Delete the scratch repository at the end
+    #[arg(long)]
+    pub clean: bool,
+}

@@ -1,0 +1,36 @@
+//! `git ralph finish`.
+
+use clap::Args;
+
+use crate::config::Finish;
+
+/// End a run; asks on a terminal when neither --cleanup nor --keep is given.
+#[derive(Debug, Args)]
+pub struct FinishArgs {
+    /// The change; the open run of this work tree if none is named
+    pub change: Option<String>,
+    /// Back to the original branch with everything as uncommitted changes
+    #[arg(long, conflicts_with = "keep")]
+    pub cleanup: bool,
+    /// Stay on the run's branch
+    #[arg(long)]
+    pub keep: bool,
+    /// Print the plan and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Say only what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl FinishArgs {
+    /// What was chosen, if anything.
+    #[must_use]
+    pub fn mode(&self) -> Option<Finish> {
+        match (self.cleanup, self.keep) {
+            (true, _) => Some(Finish::Cleanup),
+            (_, true) => Some(Finish::Keep),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! `git ralph list`.
+
+use clap::Args;
+
+/// List the changes that this repository knows, and where each stands.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

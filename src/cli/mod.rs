@@ -1,0 +1,60 @@
+//! The command line: clap definitions only, one file a command.
+
+mod abort;
+mod demo;
+mod finish;
+mod list;
+mod new;
+mod resume;
+mod run_options;
+mod start;
+mod status;
+mod stop;
+
+use clap::{Parser, Subcommand};
+
+pub use abort::Abort;
+pub use demo::Demo;
+pub use finish::FinishArgs;
+pub use list::List;
+pub use new::New;
+pub use resume::Resume;
+pub use run_options::RunOptions;
+pub use start::Start;
+pub use status::Status;
+pub use stop::StopArgs;
+
+/// Lets an AI coding agent work through a change, story by story, while git keeps every step.
+#[derive(Debug, Parser)]
+#[command(name = "git-ralph", bin_name = "git ralph", version, disable_help_subcommand = false)]
+pub struct Cli {
+    /// What to do; `status` if nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write the file of a new change
+    New(New),
+    /// List the changes that this repository knows, and where each stands
+    List(List),
+    /// Begin a run
+    Start(Box<Start>),
+    /// Go on with an unfinished run, after a stop, a crash or a kill
+    Resume(Box<Resume>),
+    /// End a run: cleanup or keep
+    Finish(FinishArgs),
+    /// Go back to the original branch, work tree and index exactly as before the start
+    Abort(Abort),
+    /// Say where the run stands and what to type next
+    Status(Status),
+    /// Ask a running loop in another terminal to stop
+    Stop(StopArgs),
+    /// Show the whole loop in a scratch repository, with a built-in scripted agent
+    Demo(Demo),
+    /// The scripted agent of the demo
+    #[command(hide = true)]
+    DemoAgent,
+}

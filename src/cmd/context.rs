@@ -1,0 +1,130 @@
+//! What every command needs to know first: where we are, what is configured, which runs there are.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
+use crate::error::Problem;
+use crate::git::{Git, Limits, Repo, discover};
+use crate::run::{Holder, Lock, RunDir, RunState, Store};
+use crate::story::{Change, ChangeName};
+
+/// The place, its configuration and its runs.
+pub struct Context {
+    /// As it was when the command was typed.
+    pub environment: Environment,
+    /// Everything under `ralph.`.
+    pub config: GitConfig,
+    /// The repository, with an identity to commit as.
+    pub repo: Repo,
+    /// Its runs.
+    pub store: Store,
+}
+
+impl Context {
+    /// Finds out where we are.
+    pub async fn open(environment: Environment) -> Result<Self> {
+        let plain = Git::plain(environment.cwd.clone(), environment.for_discovery());
+        let ask_config = async {
+            let answer = plain.call(git_config::QUERY).answer().await?;
+            let errors = answer.errors();
+            Ok((answer.code, answer.stdout, errors))
+        };
+        let (place, config) = tokio::join!(discover(&plain), ask_config);
+        let place = place?;
+        let config = git_config::read(config)?;
+        let mut git = Git::pinned(&place.git_dir, &place.top, environment.for_git());
+        if let Some(limit) = git_timeout(&config)? {
+            git = git.with_limits(Limits { query: limit, work: limit });
+        }
+        let store = Store::new(place.ralph_dir());
+        Ok(Context { environment, config, repo: Repo { git, place }, store })
+    }
+
+    /// Reads a change name from the command line.
+    pub fn name(text: &str) -> Result<ChangeName> {
+        text.parse().map_err(|why: String| Problem::fatal(why).into())
+    }
+
+    /// Reads a change's file.
+    pub fn change_file(&self, name: &ChangeName) -> Result<(ChangeFile, String)> {
+        let path = self.store.change_file(name);
+        let shown = self.shown(&path);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(self.unknown_change(name, &shown)?),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+        };
+        let file = parse_change_file(&text, &shown).map_err(Problem::fatal)?;
+        Ok((file, shown))
+    }
+
+    /// Reads a change.
+    pub fn change(&self, name: &ChangeName) -> Result<Change> {
+        let (file, _) = self.change_file(name)?;
+        Ok(change_of(name, file))
+    }
+
+    /// Reads a change's settings, under the given flags.
+    pub fn settings(&self, name: &ChangeName, flags: &Flags) -> Result<Settings> {
+        let (file, shown) = self.change_file(name)?;
+        Settings::resolve(flags, Some((&file, &shown)), &self.config)
+    }
+
+    fn unknown_change(&self, name: &ChangeName, shown: &str) -> Result<Problem> {
+        let known = self.store.changes()?;
+        let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
+        let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
+    }
+
+    /// A path as a person would type it here.
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.environment.cwd).unwrap_or(path).display().to_string()
+    }
+
+    /// The run that a command is about: of the named change, or the one open run of this work tree.
+    pub fn open_run(&self, name: Option<&str>) -> Result<(RunDir, RunState)> {
+        if let Some(name) = name {
+            let name = Self::name(name)?;
+            return match self.store.last(&name)? {
+                Some((run, state)) if !state.is_closed() => Ok((run, state)),
+                _ => bail!(Problem::refused(format!("there is no open run of '{name}'")).hint(format!("git ralph start {name}"))),
+            };
+        }
+        let worktree = self.repo.place.worktree_id();
+        let mut runs = self.store.open_runs()?;
+        runs.retain(|(_, state)| state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree));
+        match runs.pop() {
+            Some(run) => Ok(run),
+            None => bail!(Problem::refused("there is no open run in this work tree").hint("git ralph list")),
+        }
+    }
+
+    /// Takes the lock on this work tree; orphans of a killed run are ended.
+    pub async fn lock(&self) -> Result<Lock> {
+        let path = self.store.lock_file(&self.repo.place.worktree_id());
+        match Lock::take_over(&path).await? {
+            Ok(lock) => Ok(lock),
+            Err(Holder::Owner(pid)) => {
+                bail!(Problem::refused(format!("another git ralph (process {pid}) is at work in this work tree")).hint("git ralph stop"))
+            }
+            Err(Holder::Orphans(pids)) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                bail!(Problem::refused(format!("processes of a killed run are still there and cannot be ended: {}", pids.join(" "))))
+            }
+        }
+    }
+
+    /// The process that is at work in this work tree.
+    pub fn owner(&self) -> Option<u32> {
+        Lock::owner(&self.store.lock_file(&self.repo.place.worktree_id()))
+    }
+}
+
+fn change_of(name: &ChangeName, file: ChangeFile) -> Change {
+    Change { name: name.clone(), title: file.title, context: file.context, stories: file.stories }
+}

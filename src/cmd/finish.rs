@@ -1,0 +1,46 @@
+//! `git ralph finish`: cleanup or keep, asked for where neither is given.
+
+use anyhow::{Result, bail};
+
+use super::context::Context;
+use super::session::{Session, brief};
+use crate::checkpoint::{Names, plan_cleanup, plan_keep};
+use crate::cli::FinishArgs;
+use crate::config::{Environment, Finish};
+use crate::error::{Ending, Problem};
+use crate::report::{ask, output};
+
+/// Ends a run.
+pub async fn run(args: &FinishArgs, environment: Environment) -> Result<Ending> {
+    let context = Context::open(environment).await?;
+    let (run, state) = context.open_run(args.change.as_deref())?;
+    let name = run.change.clone();
+    if args.dry_run {
+        let names = Names::new(&name);
+        let commands = match (&state.opening, args.mode()) {
+            (Some(opening), Some(Finish::Cleanup) | None) => plan_cleanup(&names, &opening.original),
+            _ => plan_keep(&names),
+        };
+        output::data(&(commands.join("\n") + "\n"));
+        return Ok(Ending::Done);
+    }
+    let interactive = context.environment.interactive;
+    if args.mode().is_none() && !interactive {
+        bail!(
+            Problem::refused("cleanup or keep? neither is given, and there is no terminal to ask on")
+                .hint(format!("git ralph finish --cleanup {name}   to have everything uncommitted on the original branch"))
+                .hint(format!("git ralph finish --keep {name}      to stay on ralph/{name}"))
+        );
+    }
+    let mut session = Session::take_up(context, run, brief(args.quiet)).await?;
+    let mode = match args.mode() {
+        Some(mode) => mode,
+        None => match session.ask_completion().await? {
+            ask::Answer::Chosen(mode) => mode,
+            ask::Answer::Later => return Ok(Ending::NotPossible),
+            ask::Answer::Interrupted => return Ok(Ending::Interrupted),
+        },
+    };
+    session.finish(mode).await?;
+    Ok(Ending::Done)
+}

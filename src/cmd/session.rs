@@ -1,0 +1,389 @@
+//! A run that this process has: locked, its journal open, told to somebody, stopped by signals and requests.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::context::Context;
+use crate::agent::Agent;
+use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled};
+use crate::cli::RunOptions;
+use crate::config::{Finish, Flags, Settings};
+use crate::error::{Ending, Problem};
+use crate::git::Head;
+use crate::process::{Stop, StopHandle, end_marked, stop_channel, watch_signals};
+use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
+use crate::run::{
+    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Stage, StopKind, Workshop,
+    attempt, watch_stop_request,
+};
+use crate::story::{ChangeName, Story, StoryId};
+
+/// Everything that working on an open run takes.
+pub struct Session {
+    context: Context,
+    keeper: Keeper,
+    run: RunDir,
+    journal: Journal,
+    state: RunState,
+    reporter: Box<dyn Reporter>,
+    stop_handle: StopHandle,
+    stop: Stop,
+    _lock: Lock,
+}
+
+/// What is wanted of a loop.
+pub struct Work {
+    /// Limits, gates, the agent.
+    pub settings: Settings,
+    /// Who works.
+    pub agent: Agent,
+    /// The stories that it is about.
+    pub only: Vec<StoryId>,
+    /// How many stories to land.
+    pub limit: Option<u32>,
+}
+
+impl Work {
+    /// Works out what flags, change file and configuration say, and finds the agent.
+    pub fn plan(context: &Context, name: &ChangeName, flags: &Flags, limit: Option<u32>) -> Result<Self> {
+        let change = context.change(name)?;
+        let settings = context.settings(name, flags)?;
+        let Some(choice) = &settings.agent else {
+            bail!(
+                Problem::fatal("no agent is configured")
+                    .hint(format!("git ralph start {name} -- <command that reads the prompt on stdin>"))
+                    .hint("git config ralph.<name>.cmd <command>, and git config ralph.agent <name>")
+            );
+        };
+        let agent = Agent::resolve(&choice.value, &context.config)?;
+        agent.find(&context.environment, &context.repo.place.top)?;
+        let known = |text: &String| {
+            let found = change.stories.iter().find(|story| story.id.as_str() == text).map(|story| story.id.clone());
+            found.ok_or_else(|| {
+                let near = crate::nearest::to(text, change.stories.iter().map(|story| story.id.as_str()));
+                let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+                Problem::fatal(format!("'{name}' has no story '{text}'{suggestion}"))
+            })
+        };
+        let only = flags.only.iter().map(known).collect::<Result<_, _>>()?;
+        Ok(Work { settings, agent, only, limit })
+    }
+}
+
+/// Who is told about a loop, by its options.
+pub fn reporter(context: &Context, options: &RunOptions) -> Box<dyn Reporter> {
+    let verbosity = match (options.quiet, options.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let human: Box<dyn Reporter> = if context.environment.screen && verbosity == Verbosity::Normal {
+        Box::new(Terminal::default())
+    } else {
+        Box::new(Lines::new(verbosity))
+    };
+    if options.json { Box::new(Tee(vec![Box::new(Json), human])) } else { human }
+}
+
+/// Who is told about a command that is over quickly.
+pub fn brief(quiet: bool) -> Box<dyn Reporter> {
+    Box::new(Lines::new(if quiet { Verbosity::Quiet } else { Verbosity::Normal }))
+}
+
+impl Session {
+    /// Takes up a run whose journal exists.
+    pub async fn take_up(mut context: Context, run: RunDir, reporter: Box<dyn Reporter>) -> Result<Self> {
+        let lock = context.lock().await?;
+        let (journal, state) = run.open()?;
+        if state.is_closed() {
+            bail!(Problem::refused(format!("the run of '{}' has ended meanwhile", run.change)));
+        }
+        let (repo, anonymous) = context.repo.clone().with_identity().await?;
+        context.repo = repo;
+        let mut session = Session::assemble(context, run, journal, state, reporter, lock);
+        session.check_worktree()?;
+        if anonymous {
+            session.reporter_line(Tone::Warning, "no identity is configured, commits are made as git-ralph <git-ralph@localhost>");
+        }
+        Ok(session)
+    }
+
+    /// Begins a run.
+    pub async fn begin(mut context: Context, name: &ChangeName, flags: Flags, reporter: Box<dyn Reporter>, lock: Lock) -> Result<Self> {
+        let (repo, anonymous) = context.repo.clone().with_identity().await?;
+        context.repo = repo;
+        let run = context.store.create(name)?;
+        let journal = Journal::create(&run.journal())?;
+        let opening = Opening {
+            run: run.number,
+            id: format!("{}-{}", jiff::Timestamp::now().as_nanosecond(), std::process::id()),
+            change: name.clone(),
+            original: context.repo.place.head.clone(),
+            worktree: context.repo.place.worktree_id(),
+            flags,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let mut session = Session::assemble(context, run, journal, RunState::default(), reporter, lock);
+        session.record(Event::RunStarting { opening }).await?;
+        if anonymous {
+            session.record(Event::IdentityMissing {}).await?;
+        }
+        session.begin_on_branch(Beginning::Fresh).await?;
+        Ok(session)
+    }
+
+    fn assemble(context: Context, run: RunDir, journal: Journal, state: RunState, reporter: Box<dyn Reporter>, lock: Lock) -> Self {
+        let keeper = Keeper::new(context.repo.clone(), &run.change, run.path().to_owned());
+        let (stop_handle, stop) = stop_channel();
+        Session { context, keeper, run, journal, state, reporter, stop_handle, stop, _lock: lock }
+    }
+
+    fn check_worktree(&self) -> Result<()> {
+        let here = self.context.repo.place.worktree_id();
+        match &self.state.opening {
+            Some(opening) if opening.worktree != here => {
+                bail!(
+                    Problem::refused(format!("the run of '{}' belongs to another work tree ({})", self.run.change, opening.worktree))
+                        .hint("git worktree list")
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the run stands.
+    pub fn phase(&self) -> &Phase {
+        &self.state.phase
+    }
+
+    /// What was written down when the run began.
+    pub fn opening(&self) -> Result<&Opening> {
+        self.state.opening.as_ref().with_context(|| format!("{} does not begin with the start of a run", self.run.journal().display()))
+    }
+
+    /// The context that the session was made from.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    async fn record(&mut self, event: Event) -> Result<()> {
+        Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter }.record(event).await
+    }
+
+    async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
+        for notice in notices {
+            self.record(Event::Noticed { notice }).await?;
+        }
+        Ok(())
+    }
+
+    fn reporter_line(&mut self, tone: Tone, text: &str) {
+        output::message(&Line::new(tone, text));
+    }
+
+    async fn begin_on_branch(&mut self, beginning: Beginning) -> Result<()> {
+        let original = self.opening()?.original.clone();
+        let begun = self.keeper.begin(&original, self.run.number, beginning).await?;
+        if let Some((rescue, commit)) = begun.leftover {
+            self.record(Event::LeftoverKept { rescue, commit }).await?;
+        }
+        self.record(Event::RunStarted { initial: begun.initial, branch: self.keeper.names.short_branch() }).await
+    }
+
+    /// Gets a run that was left in whatever state ready for more work.
+    pub async fn reopen(&mut self) -> Result<()> {
+        if self.state.phase == Phase::Starting {
+            self.begin_on_branch(Beginning::Again).await?;
+        }
+        let _ = std::fs::remove_file(self.run.stop_file());
+        self.record(Event::RunResumed {}).await?;
+        if self.state.is_busy() {
+            return Ok(());
+        }
+        match self.keeper.settle(&self.footing()?).await? {
+            Settled::Same => Ok(()),
+            Settled::Commits { checkpoint } => self.record(Event::CommitsAdopted { checkpoint }).await,
+            Settled::Edits { checkpoint, base, files } => self.record(Event::EditsAdopted { checkpoint, base, files }).await,
+        }
+    }
+
+    fn footing(&self) -> Result<Footing> {
+        self.state.footing.clone().context("the journal has no initial state")
+    }
+
+    /// Works until the loop is over, then completes the run as the settings or the user say.
+    pub async fn work(&mut self, work: Work) -> Result<Ending> {
+        let end = self.run_loop(&work).await?;
+        self.reporter.rest();
+        let asked = self.complete(&end, work.settings.finish.value).await?;
+        Ok(match (&end, asked) {
+            (End::Interrupted { .. }, _) | (_, Completion::Interrupted) => Ending::Interrupted,
+            (End::AllDone | End::SelectionDone | End::LimitReached, _) => Ending::Done,
+            (End::RetriesSpent { .. } | End::Blocked { .. } | End::Stopped, _) => Ending::StoppedShort,
+        })
+    }
+
+    async fn run_loop(&mut self, work: &Work) -> Result<End> {
+        let signals = watch_signals(self.stop_handle.clone())?;
+        let requests = watch_stop_request(self.run.stop_file(), self.stop_handle.clone());
+        let opening = self.opening()?.clone();
+        let (context, change) = (&self.context, self.run.change.clone());
+        let source = || context.change(&change);
+        let workshop = Workshop {
+            run: &self.run,
+            id: &opening.id,
+            keeper: &self.keeper,
+            agent: &work.agent,
+            environment: &self.context.environment,
+            settings: &work.settings,
+            reporter: &*self.reporter,
+            stop: self.stop.clone(),
+        };
+        let policy = Policy { max_retries: work.settings.max_retries.value, jobs: 1, limit: work.limit, only: work.only.clone() };
+        let orchestrator = Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, source: &source };
+        let end = tokio::select! {
+            end = orchestrator.run() => end,
+            () = signals => bail!("signals are no longer watched"),
+            () = requests => bail!("stop requests are no longer watched"),
+        };
+        if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
+            self.reporter.rest();
+            end_marked(attempt::MARK, &format!("{}/", opening.id), Duration::ZERO).await;
+        }
+        end
+    }
+
+    async fn complete(&mut self, end: &End, finish: Finish) -> Result<Completion> {
+        let terminated = matches!(end, End::Interrupted { how: StopKind::Terminate });
+        let mode = match finish {
+            Finish::Cleanup | Finish::Keep => Some(finish),
+            Finish::Ask if self.context.environment.interactive && !terminated => {
+                // From here Ctrl-C belongs to the question.
+                match self.ask_completion().await? {
+                    ask::Answer::Chosen(mode) => Some(mode),
+                    ask::Answer::Later => None,
+                    ask::Answer::Interrupted => {
+                        self.say_what_to_type();
+                        return Ok(Completion::Interrupted);
+                    }
+                }
+            }
+            Finish::Ask => None,
+        };
+        match mode {
+            Some(mode) => self.finish(mode).await.map(|()| Completion::Finished),
+            None => {
+                self.say_what_to_type();
+                Ok(Completion::Open)
+            }
+        }
+    }
+
+    /// Asks for the completion choice.
+    pub async fn ask_completion(&self) -> Result<ask::Answer<Finish>> {
+        let original = head_words(&self.opening()?.original);
+        ask::completion(&self.keeper.names.short_branch(), &original).await
+    }
+
+    fn say_what_to_type(&mut self) {
+        let change = self.run.change.clone();
+        let unfinished = self.state.end != Some(End::AllDone);
+        let more = unfinished.then(|| format!("git ralph resume {change}             to go on"));
+        let lines = [
+            format!("git ralph finish --cleanup {change}   to have everything uncommitted on the original branch"),
+            format!("git ralph finish --keep {change}      to stay on {}", self.keeper.names.short_branch()),
+            format!("git ralph abort {change}              to have everything as it was before"),
+        ];
+        self.reporter_line(Tone::Plain, "the run is open");
+        for line in more.into_iter().chain(lines) {
+            self.reporter_line(Tone::Hint, &line);
+        }
+    }
+
+    /// Ends the run in the given way.
+    pub async fn finish(&mut self, mode: Finish) -> Result<()> {
+        let again = self.state.phase == Phase::Finishing(Finish::Cleanup);
+        self.settle_half_attempts().await?;
+        match mode {
+            Finish::Keep | Finish::Ask => {
+                self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
+                self.record(Event::Finished { mode: Finish::Keep, kept: None }).await
+            }
+            Finish::Cleanup => {
+                let kept = self.go_home(Route::Cleanup, Event::FinishStarted { mode }, again).await?;
+                self.record(Event::Finished { mode, kept: Some(kept) }).await
+            }
+        }
+    }
+
+    /// Gives the run up.
+    pub async fn abort(&mut self) -> Result<()> {
+        if self.state.phase == Phase::Starting {
+            // What of the beginning has happened is made whole, so that there is one way back.
+            self.begin_on_branch(Beginning::Again).await?;
+        }
+        let again = self.state.phase == Phase::Aborting;
+        let kept = self.go_home(Route::Abort, Event::AbortStarted {}, again).await?;
+        self.record(Event::Aborted { kept }).await
+    }
+
+    async fn go_home(&mut self, route: Route, intent: Event, again: bool) -> Result<String> {
+        let original: Head = self.opening()?.original.clone();
+        let initial = self.state.initial.clone().context("the journal has no initial state")?;
+        let footing = self.footing()?;
+        let departure = Departure { route, original: &original, initial: &initial, footing: &footing, again };
+        let itinerary = self.keeper.survey(&departure).await?;
+        if !again {
+            self.record(intent).await?;
+        }
+        let home = self.keeper.go_home(itinerary, &original).await?;
+        self.record_notices(home.notices).await?;
+        Ok(home.kept)
+    }
+
+    /// An attempt that was cut short is landed if it was on its way there, else rolled back.
+    async fn settle_half_attempts(&mut self) -> Result<()> {
+        let half: Vec<(StoryId, u32, Stage)> = self
+            .state
+            .stories
+            .iter()
+            .filter(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)))
+            .map(|(story, progress)| (story.clone(), progress.attempts, progress.stage.clone()))
+            .collect();
+        for (story, attempt, stage) in half {
+            let footing = self.footing()?;
+            if stage == Stage::Accepted {
+                let text = self.story_or_stand_in(&story);
+                if let Landed::Checkpoint { commit, files, notices } = self.keeper.land(&text, attempt, &footing).await? {
+                    self.record_notices(notices).await?;
+                    self.record(Event::CheckpointLanded { story, attempt, commit, files }).await?;
+                    continue;
+                }
+            }
+            if stage != Stage::Rejected {
+                self.record(Event::AttemptRejected { story: story.clone(), attempt, outcome: Outcome::Interrupted }).await?;
+            }
+            let rolled = self.keeper.roll_back(&story, attempt, &footing).await?;
+            self.record_notices(rolled.notices).await?;
+            self.record(Event::AttemptRolledBack { story, attempt, rescue: rolled.rescue, files: rolled.files }).await?;
+        }
+        Ok(())
+    }
+
+    fn story_or_stand_in(&self, id: &StoryId) -> Story {
+        let known = self.context.change(&self.run.change).ok().and_then(|change| change.story(id).cloned());
+        known.unwrap_or_else(|| Story::stand_in(id))
+    }
+
+    /// Gives lock and context back when the run is over.
+    pub fn into_parts(self) -> (Context, Lock) {
+        (self.context, self._lock)
+    }
+}
+
+enum Completion {
+    Finished,
+    Open,
+    Interrupted,
+}

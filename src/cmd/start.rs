@@ -1,0 +1,154 @@
+//! `git ralph start`: checks, the initial state, the loop, the completion choice.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+
+use super::context::Context;
+use super::resume;
+use super::session::{Session, Work, brief, reporter};
+use crate::agent::Prompt;
+use crate::checkpoint::{Names, plan_start, preflight};
+use crate::cli::{Resume, Start};
+use crate::config::{AgentChoice, Environment, Flags};
+use crate::error::{Ending, Problem};
+use crate::report::{ask, output};
+use crate::run::{Phase, RunDir, RunState};
+use crate::story::{Change, ChangeName};
+
+/// Begins a run and works on it.
+pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
+    let context = Context::open(environment).await?;
+    let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
+    let flags = absolute(args.run.flags(), &context.environment);
+    let work = Work::plan(&context, &name, &flags, args.run.limit)?;
+    if args.run.dry_run {
+        preflight(&context.repo, &Names::new(&name)).await?;
+        output::data(&plan(&context.change(&name)?, &work, args.run.verbose)?);
+        return Ok(Ending::Done);
+    }
+    let reporter = reporter(&context, &args.run);
+    let lock = context.lock().await?;
+    let (context, lock) = match old_run(&context, &name, args.restart).await? {
+        Old::None => (context, lock),
+        Old::Restart(run) => {
+            drop(lock);
+            let mut old = Session::take_up(context, run, brief(args.run.quiet)).await?;
+            old.abort().await?;
+            let (context, lock) = old.into_parts();
+            (Context::open(context.environment).await?, lock)
+        }
+        Old::Resume => {
+            drop(lock);
+            let args = Resume { change: Some(name.to_string()), run: args.run };
+            return resume::run(args, context.environment).await;
+        }
+        Old::Cancel => return Ok(Ending::NotPossible),
+    };
+    preflight(&context.repo, &Names::new(&name)).await?;
+    let mut session = Session::begin(context, &name, flags, reporter, lock).await?;
+    session.work(work).await
+}
+
+/// The named change, the only one there is, or the one that the user picks.
+async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeName>> {
+    if let Some(name) = named {
+        return Context::name(name).map(Some);
+    }
+    let names: Vec<String> = context.store.changes()?.iter().map(ToString::to_string).collect();
+    if names.is_empty() {
+        bail!(Problem::refused("there is no change to start").hint("git ralph new <change>"));
+    }
+    if !context.environment.interactive {
+        bail!(
+            Problem::usage("which change? none is named, and there is no terminal to ask on")
+                .hint(format!("git ralph start {}", names.join(" | ")))
+        );
+    }
+    match ask::which_change(names).await? {
+        ask::Answer::Chosen(name) => Context::name(&name).map(Some),
+        ask::Answer::Later | ask::Answer::Interrupted => Ok(None),
+    }
+}
+
+/// A program named by a relative path is meant from where it was typed, but runs at the top of the work tree.
+pub(super) fn absolute(mut flags: Flags, environment: &Environment) -> Flags {
+    if let Some(AgentChoice::Command(words)) = &mut flags.agent
+        && let Some(program) = words.first_mut()
+        && program.contains('/')
+    {
+        *program = environment.cwd.join(&program).to_string_lossy().into_owned();
+    }
+    flags
+}
+
+enum Old {
+    None,
+    Resume,
+    Restart(RunDir),
+    Cancel,
+}
+
+/// An unfinished run is never thrown away by accident.
+async fn old_run(context: &Context, name: &ChangeName, restart: bool) -> Result<Old> {
+    let worktree = context.repo.place.worktree_id();
+    let here = |state: &RunState| state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
+    let mut open = context.store.open_runs()?;
+    let mine = open.iter().position(|(run, _)| run.change == *name).map(|at| open.swap_remove(at));
+    if let Some((other, _)) = open.iter().find(|(_, state)| here(state)) {
+        let other = &other.change;
+        bail!(
+            Problem::refused(format!("a run of '{other}' is open in this work tree"))
+                .hint(format!("git ralph resume {other}"))
+                .hint(format!("git ralph finish {other}"))
+                .hint(format!("git ralph abort {other}"))
+        );
+    }
+    let Some((run, state)) = mine else { return Ok(Old::None) };
+    if state.phase == Phase::Starting && context.repo.refs().await?.get(&Names::new(name).initial()).is_none() {
+        // It died before it touched anything.
+        return Ok(Old::None);
+    }
+    if restart {
+        return Ok(Old::Restart(run));
+    }
+    if context.environment.interactive {
+        return Ok(match ask::open_run(name.as_str()).await? {
+            ask::Answer::Chosen(ask::OpenRun::Resume) => Old::Resume,
+            ask::Answer::Chosen(ask::OpenRun::Restart) => Old::Restart(run),
+            ask::Answer::Later | ask::Answer::Interrupted => Old::Cancel,
+        });
+    }
+    bail!(
+        Problem::refused(format!("a run of '{name}' is open"))
+            .hint(format!("git ralph resume {name}            to go on with it"))
+            .hint(format!("git ralph start --restart {name}   to keep it under refs/ralph/{name}/ and begin again"))
+    )
+}
+
+/// What `--dry-run` prints.
+fn plan(change: &Change, work: &Work, verbose: bool) -> Result<String> {
+    let mut text = String::new();
+    for command in plan_start(&Names::new(&change.name)) {
+        let _ = writeln!(text, "{command}");
+    }
+    for story in change.stories.iter().filter(|story| work.only.is_empty() || work.only.contains(&story.id)) {
+        let gates: Vec<String> = work.settings.verify.value.iter().chain(&story.verify).cloned().collect();
+        let _ = writeln!(text, "\n# story {}: {}", story.id, story.title);
+        let _ = writeln!(text, "{}", work.agent.words());
+        for gate in &gates {
+            let _ = writeln!(text, "sh -c '{gate}'");
+        }
+        let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"checkpoint: {}\"", story.id);
+        if verbose {
+            let prompt = Prompt { change, story, attempt: 1, gates: &gates, feedback: None }.render()?;
+            for line in prompt.lines() {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+    let _ = writeln!(text, "\n# an attempt that fails is kept under refs/ralph/{}/attempts/ and rolled back:", change.name);
+    let _ =
+        writeln!(text, "# git reset --hard <checkpoint> && git clean -fd, at most {} times a story", work.settings.max_retries.value + 1);
+    Ok(text)
+}

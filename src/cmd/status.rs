@@ -1,0 +1,57 @@
+//! `git ralph status`, also bare `git ralph`.
+
+use anyhow::Result;
+
+use super::context::Context;
+use crate::cli::Status;
+use crate::config::Environment;
+use crate::error::{Ending, Problem};
+use crate::report::{StatusView, output, status_json, status_text};
+use crate::run::{RunDir, RunState};
+use crate::story::Story;
+
+/// Says where the run stands.
+pub async fn run(args: &Status, environment: Environment) -> Result<Ending> {
+    let context = Context::open(environment).await?;
+    let Some((run, state)) = subject(&context, args.change.as_deref())? else {
+        let known = context.store.changes()?;
+        let hint = known.first().map_or_else(|| "git ralph new <change>".to_owned(), |name| format!("git ralph start {name}"));
+        let text = if args.json {
+            "{\n  \"schema\": 1,\n  \"state\": \"none\"\n}\n".to_owned()
+        } else {
+            format!("no run is open\nnext: {hint}\n")
+        };
+        output::data(&text);
+        return Ok(Ending::Done);
+    };
+    let stories = stories(&context, &run, &state);
+    let owner = context.owner().filter(|_| !state.is_closed());
+    let view = StatusView::new(&state, &stories, owner);
+    output::data(&if args.json { status_json(&view) } else { status_text(&view) });
+    Ok(Ending::Done)
+}
+
+/// The named change's last run, or the open run of this work tree.
+fn subject(context: &Context, name: Option<&str>) -> Result<Option<(RunDir, RunState)>> {
+    let Some(name) = name else {
+        return Ok(context.open_run(None).ok());
+    };
+    let name = Context::name(name)?;
+    let last = context.store.last(&name)?;
+    if last.is_none() {
+        context.change_file(&name)?;
+        return Err(Problem::refused(format!("'{name}' has never been started")).hint(format!("git ralph start {name}")).into());
+    }
+    Ok(last)
+}
+
+/// The stories as their source has them; those that only the journal knows come last.
+fn stories(context: &Context, run: &RunDir, state: &RunState) -> Vec<Story> {
+    let mut stories = context.change(&run.change).map(|change| change.stories).unwrap_or_default();
+    for id in state.stories.keys() {
+        if !stories.iter().any(|story| story.id == *id) {
+            stories.push(Story::stand_in(id));
+        }
+    }
+    stories
+}

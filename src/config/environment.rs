@@ -1,0 +1,136 @@
+//! The process environment, read once; what git, agents and gates get to see of it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// `GIT_*` variables that our own git calls keep: where configuration and ssh are, who the user is, `git -c`.
+const KEPT: [&str; 7] = [
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_EXEC_PATH",
+    "GIT_CONFIG_COUNT",
+];
+const KEPT_PREFIXES: [&str; 6] = ["GIT_SSH", "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_TRACE"];
+/// Set on every git call of ours, so that it never asks, pages or edits.
+const SILENT: [(&str, &str); 8] = [
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_ASKPASS", "true"),
+    ("GIT_MERGE_AUTOEDIT", "no"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("LC_ALL", "C"),
+];
+
+/// A snapshot of everything the process was started with.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    vars: BTreeMap<OsString, OsString>,
+    /// Where the command was typed.
+    pub cwd: PathBuf,
+    /// Whether questions can be asked: both ends are a terminal.
+    pub interactive: bool,
+    /// Whether standard error is a terminal, so that a bar can be drawn.
+    pub screen: bool,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// If the working directory is gone.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn capture() -> std::io::Result<Self> {
+        let screen = std::io::stderr().is_terminal();
+        Ok(Environment {
+            vars: std::env::vars_os().collect(),
+            cwd: std::env::current_dir()?,
+            interactive: screen && std::io::stdin().is_terminal(),
+            screen,
+        })
+    }
+
+    /// The same person in another directory with other variables, and nobody to ask.
+    #[must_use]
+    pub fn moved_to(&self, cwd: &Path, vars: Vec<(OsString, OsString)>) -> Self {
+        Environment { vars: vars.into_iter().collect(), cwd: cwd.to_owned(), interactive: false, screen: self.screen }
+    }
+
+    /// One variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// The search path for programs, less the directory that git puts in front of it.
+    #[must_use]
+    pub fn path(&self) -> OsString {
+        let path = self.get("PATH").unwrap_or_default();
+        let Some(exec_path) = self.get("GIT_EXEC_PATH").map(Path::new) else { return path.to_owned() };
+        let kept = std::env::split_paths(path).filter(|dir| dir != exec_path);
+        std::env::join_paths(kept).unwrap_or_else(|_| path.to_owned())
+    }
+
+    /// For the question where we are: as typed, but silent.
+    #[must_use]
+    pub fn for_discovery(&self) -> Vec<(OsString, OsString)> {
+        self.merged(self.vars.clone(), &SILENT)
+    }
+
+    /// For our own git calls: nothing that redirects or blinds them.
+    #[must_use]
+    pub fn for_git(&self) -> Vec<(OsString, OsString)> {
+        let kept = self.vars.iter().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            !name.starts_with("GIT_") || KEPT.contains(&name.as_ref()) || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        });
+        self.merged(kept.map(|(k, v)| (k.clone(), v.clone())).collect(), &SILENT)
+    }
+
+    /// For agents and gates: no variable of git's from here, nothing that could prompt, and the given ones.
+    #[must_use]
+    pub fn for_children(&self, extra: &[(&str, OsString)]) -> Vec<(OsString, OsString)> {
+        let mut vars: BTreeMap<_, _> = self
+            .vars
+            .iter()
+            .filter(|(name, _)| {
+                let name = name.to_string_lossy();
+                !name.starts_with("GIT_") || name.starts_with("GIT_SSH") || is_config_place(&name)
+            })
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        vars.insert("PATH".into(), self.path());
+        for (name, value) in [("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true"), ("GIT_PAGER", "cat")] {
+            vars.insert(name.into(), value.into());
+        }
+        // What would stop an agent's own commits, or sweep up objects that only we know of.
+        let quiet = [("commit.gpgSign", "false"), ("gc.auto", "0"), ("maintenance.auto", "false")];
+        vars.insert("GIT_CONFIG_COUNT".into(), quiet.len().to_string().into());
+        for (n, (key, value)) in quiet.iter().enumerate() {
+            vars.insert(format!("GIT_CONFIG_KEY_{n}").into(), key.into());
+            vars.insert(format!("GIT_CONFIG_VALUE_{n}").into(), value.into());
+        }
+        for (name, value) in extra {
+            vars.insert(name.into(), value.clone());
+        }
+        vars.into_iter().collect()
+    }
+
+    fn merged(&self, mut vars: BTreeMap<OsString, OsString>, over: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        for (name, value) in over {
+            vars.insert(name.into(), value.into());
+        }
+        vars.into_iter().collect()
+    }
+}
+
+/// Where configuration is found is the machine's business, not this repository's.
+fn is_config_place(name: &str) -> bool {
+    matches!(name, "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" | "GIT_CONFIG_NOSYSTEM" | "GIT_CEILING_DIRECTORIES")
+}

@@ -1,0 +1,263 @@
+//! What `git config` says under `ralph.`, read by one call and parsed purely.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::duration;
+use super::setting::{Origin, Setting};
+
+/// The arguments of the one call that reads everything.
+pub const QUERY: [&str; 6] = ["config", "-z", "--show-scope", "--show-origin", "--get-regexp", "^ralph\\."];
+
+/// git's own word for how far a configuration file reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The machine.
+    System,
+    /// The user.
+    Global,
+    /// The repository.
+    Local,
+    /// The work tree.
+    Worktree,
+    /// This command: `git -c`.
+    Command,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scope::System => "system",
+            Scope::Global => "global",
+            Scope::Local => "local",
+            Scope::Worktree => "worktree",
+            Scope::Command => "command",
+        })
+    }
+}
+
+/// One line of configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// How far its file reaches.
+    pub scope: Scope,
+    /// Its file as git names it.
+    pub place: String,
+    /// Section and variable in lower case, subsection as written.
+    pub key: String,
+    /// The value; a key without one is `true`.
+    pub value: String,
+}
+
+impl Entry {
+    fn origin(&self) -> Origin {
+        match self.scope {
+            Scope::Command => Origin::Command,
+            scope => Origin::Git { scope, place: self.place.clone() },
+        }
+    }
+}
+
+/// Everything under `ralph.`, weakest first, as git lists it.
+#[derive(Clone, Debug, Default)]
+pub struct GitConfig(Vec<Entry>);
+
+/// Which half of the layers is asked: `git -c` beats the change file, the files do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// `git -c`.
+    Command,
+    /// worktree, local, global, system.
+    Files,
+}
+
+impl GitConfig {
+    /// Parses what [`QUERY`] prints.
+    ///
+    /// # Errors
+    /// If git answers in another form than the documented one.
+    pub fn parse(output: &[u8]) -> Result<Self> {
+        let mut fields = output.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut entries = Vec::new();
+        while let Some(scope) = fields.next().filter(|field| !field.is_empty()) {
+            let scope = match scope.as_ref() {
+                "system" => Scope::System,
+                "global" => Scope::Global,
+                "local" => Scope::Local,
+                "worktree" => Scope::Worktree,
+                "command" => Scope::Command,
+                other => bail!("git config names the unknown scope '{other}'"),
+            };
+            let (Some(place), Some(pair)) = (fields.next(), fields.next()) else {
+                bail!("git config ended in the middle of an entry");
+            };
+            let (key, value) = pair.split_once('\n').unwrap_or((&pair, "true"));
+            entries.push(Entry { scope, place: place.into_owned(), key: key.to_owned(), value: value.to_owned() });
+        }
+        Ok(GitConfig(entries))
+    }
+
+    /// All entries, weakest first.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    fn in_layer(&self, layer: Layer, key: &str) -> impl DoubleEndedIterator<Item = &Entry> {
+        let key = canonical(key);
+        self.0
+            .iter()
+            .filter(move |entry| (entry.scope == Scope::Command) == (layer == Layer::Command))
+            .filter(move |entry| entry.key == key)
+    }
+
+    /// The strongest value of a key, read by `read`.
+    ///
+    /// # Errors
+    /// If the value cannot be read; names key, value and where it was set.
+    pub fn get<T>(&self, layer: Layer, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Setting<T>>> {
+        let Some(entry) = self.in_layer(layer, key).next_back() else { return Ok(None) };
+        let value = read(&entry.value).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", entry.origin()))?;
+        Ok(Some(Setting::new(value, entry.origin())))
+    }
+
+    /// All values of a multi-valued key; an empty value clears those before it, as git has it.
+    #[must_use]
+    pub fn all(&self, layer: Layer, key: &str) -> Option<Setting<Vec<String>>> {
+        let mut values = Vec::new();
+        let mut origin = None;
+        for entry in self.in_layer(layer, key) {
+            origin = Some(entry.origin());
+            if entry.value.is_empty() {
+                values.clear();
+            } else {
+                values.push(entry.value.clone());
+            }
+        }
+        origin.map(|origin| Setting::new(values, origin))
+    }
+
+    /// The strongest value of a key in any layer.
+    #[must_use]
+    pub fn last(&self, key: &str) -> Option<Setting<String>> {
+        let key = canonical(key);
+        let entry = self.0.iter().rfind(|entry| entry.key == key)?;
+        Some(Setting::new(entry.value.clone(), entry.origin()))
+    }
+
+    /// The subsections that have the given variable: for `cmd`, the configured agents.
+    pub fn subsections_with<'a>(&'a self, variable: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter_map(move |entry| {
+            entry.key.strip_prefix("ralph.")?.strip_suffix(variable)?.strip_suffix('.').filter(|name| !name.is_empty())
+        })
+    }
+}
+
+/// git lower-cases section and variable, never the subsection between them.
+fn canonical(key: &str) -> String {
+    match (key.split_once('.'), key.rsplit_once('.')) {
+        (Some((section, _)), Some((head, variable))) => {
+            let middle = head.get(section.len()..).unwrap_or_default();
+            format!("{}{middle}.{}", section.to_lowercase(), variable.to_lowercase())
+        }
+        _ => key.to_lowercase(),
+    }
+}
+
+/// A number as git has it: `5k` is 5120.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn number(text: &str) -> Result<u32, String> {
+    let wrong = || format!("'{text}' is not a whole number");
+    let (digits, factor) = match text.trim().to_lowercase() {
+        t if t.ends_with('k') => (t[..t.len() - 1].to_owned(), 1024),
+        t if t.ends_with('m') => (t[..t.len() - 1].to_owned(), 1024 * 1024),
+        t => (t, 1),
+    };
+    digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
+}
+
+/// A duration; `0`, `none` and `never` mean no limit.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn limit(text: &str) -> Result<Option<Duration>, String> {
+    match text.trim() {
+        "none" | "never" => Ok(None),
+        text => Ok(Some(duration::parse(text)?).filter(|limit| !limit.is_zero())),
+    }
+}
+
+/// Reads the configuration through the given call.
+///
+/// # Errors
+/// If git fails, with its own words.
+pub fn read(output: Result<(i32, Vec<u8>, String)>) -> Result<GitConfig> {
+    let (code, stdout, stderr) = output?;
+    match code {
+        0 => GitConfig::parse(&stdout),
+        1 => Ok(GitConfig::default()),
+        _ => bail!("git config failed: {}", stderr.trim()),
+    }
+    .context("cannot read the configuration")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(entries: &[(&str, &str, &str)]) -> GitConfig {
+        let mut bytes = Vec::new();
+        for (scope, key, value) in entries {
+            bytes.extend(format!("{scope}\0file:x\0{key}\n{value}\0").bytes());
+        }
+        GitConfig::parse(&bytes).unwrap()
+    }
+
+    #[test]
+    fn the_last_value_of_a_layer_wins_and_keeps_its_origin() {
+        let config =
+            config(&[("global", "ralph.maxretries", "1"), ("local", "ralph.maxretries", "2"), ("command", "ralph.maxretries", "9")]);
+        let files = config.get(Layer::Files, "ralph.maxRetries", number).unwrap().unwrap();
+        assert_eq!((files.value, files.origin.to_string()), (2, "local git config (file:x)".to_owned()));
+        let command = config.get(Layer::Command, "ralph.maxRetries", number).unwrap().unwrap();
+        assert_eq!((command.value, command.origin), (9, Origin::Command));
+    }
+
+    #[test]
+    fn a_bad_value_names_its_key_and_place() {
+        let config = config(&[("global", "ralph.maxretries", "many")]);
+        let error = config.get(Layer::Files, "ralph.maxRetries", number).unwrap_err().to_string();
+        assert_eq!(error, "bad value for ralph.maxRetries in global git config (file:x): 'many' is not a whole number");
+    }
+
+    #[test]
+    fn a_subsection_keeps_its_case_and_may_hold_dots() {
+        let config = config(&[("local", "ralph.My.Agent.cmd", "run")]);
+        assert_eq!(config.last("ralph.My.Agent.cmd").unwrap().value, "run");
+        assert_eq!(config.subsections_with("cmd").collect::<Vec<_>>(), ["My.Agent"]);
+    }
+
+    #[test]
+    fn an_empty_value_clears_a_multi_valued_key() {
+        let config = config(&[("global", "ralph.verify", "a"), ("local", "ralph.verify", ""), ("local", "ralph.verify", "b")]);
+        assert_eq!(config.all(Layer::Files, "ralph.verify").unwrap().value, ["b"]);
+    }
+
+    #[test]
+    fn a_key_without_a_value_is_true() {
+        let config = GitConfig::parse(b"local\0file:x\0ralph.quiet\0").unwrap();
+        assert_eq!(config.last("ralph.quiet").unwrap().value, "true");
+    }
+
+    #[test]
+    fn numbers_are_gits() {
+        assert_eq!(number("5k"), Ok(5120));
+        assert!(number("-1").is_err());
+        assert_eq!(limit("0"), Ok(None));
+        assert_eq!(limit("never"), Ok(None));
+    }
+}

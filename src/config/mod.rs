@@ -1,0 +1,17 @@
+//! Settings with their origin, layered; the change file; and the only place that reads the environment.
+
+mod change_file;
+mod duration;
+mod environment;
+pub mod git_config;
+mod setting;
+mod settings;
+mod template;
+
+pub use change_file::{ChangeFile, parse as parse_change_file};
+pub use duration::parse as parse_duration;
+pub use environment::Environment;
+pub use git_config::{Entry, GitConfig, Scope};
+pub use setting::{Origin, Setting};
+pub use settings::{AgentChoice, Finish, Flags, Settings, git_timeout};
+pub use template::change_file as change_file_template;

@@ -1,0 +1,69 @@
+//! The commented change file that `git ralph new` writes.
+
+/// A change file to fill in; it is valid as it stands.
+#[must_use]
+pub fn change_file(name: &str) -> String {
+    format!(
+        r#"# The change '{name}': stories for an agent to work through.
+# Start it with: git ralph start {name}
+
+title = "{name}"
+
+# What every story's prompt should carry.
+# context = """
+# """
+
+# The agent: a command of your own, the prompt comes on stdin …
+# command = ["./my-agent", "--flag"]
+# … or the name of one configured as ralph.<name>.cmd in git config.
+# agent = "claude"
+
+# Gates: commands that must succeed before a story counts as done.
+# verify = ["cargo test"]
+
+# Retries after a story's first attempt.
+# max-retries = 3
+
+# Time limits: for a whole attempt, without output, for one gate.
+# attempt-timeout = "60m"
+# idle-timeout = "15m"
+# verify-timeout = "30m"
+
+# One table a story, worked through in this order.
+[[story]]
+id = "story-1"
+title = "Say what is to be done"
+prompt = """
+Describe the story for the agent.
+"""
+# tasks = ["first part", "second part"]
+# acceptance = ["what must hold when it is done"]
+# after = []
+# verify = ["cargo test story_1"]
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_template_is_a_valid_change_file() {
+        let file = crate::config::parse_change_file(&super::change_file("x"), "x.toml").unwrap();
+        assert_eq!(file.stories.len(), 1);
+    }
+
+    #[test]
+    fn every_commented_key_of_the_template_is_known() {
+        let text: String = super::change_file("x")
+            .lines()
+            .filter(|line| !line.starts_with("# agent"))
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.contains(" = ") || rest.starts_with("\"\"\"") => format!("{rest}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let file = crate::config::parse_change_file(&text, "x.toml").unwrap();
+        assert_eq!(file.verify, Some(vec!["cargo test".to_owned()]));
+        assert_eq!(file.stories[0].verify, ["cargo test story_1"]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The one door to git processes: environment, configuration, time limits and errors are the same for every call.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process::{Exit, Program, capture};
+
+/// Given on every call of ours: what the user's configuration could do to blind, stop or hijack it.
+const OVERRIDES: [&str; 29] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.splitIndex=false",
+    "core.ignoreStat=false",
+    "core.trustctime=true",
+    "core.checkStat=default",
+    "core.safecrlf=false",
+    "core.logAllRefUpdates=true",
+    "core.quotePath=false",
+    "core.pager=cat",
+    "core.editor=true",
+    "core.fsync=committed,loose-object",
+    "core.fsyncMethod=batch",
+    "core.filesRefLockTimeout=5000",
+    "core.packedRefsTimeout=5000",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "commit.gpgSign=false",
+    "merge.verifySignatures=false",
+    "merge.ff=true",
+    "merge.directoryRenames=false",
+    "submodule.recurse=false",
+    "color.ui=false",
+    "advice.addEmbeddedRepo=false",
+    "status.showUntrackedFiles=all",
+    "diff.ignoreSubmodules=none",
+    "hook.reference-transaction.enabled=false",
+    "hook.post-index-change.enabled=false",
+    "i18n.commitEncoding=UTF-8",
+];
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For questions.
+    pub query: Option<Duration>,
+    /// For what walks or writes the tree.
+    pub work: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { query: Some(Duration::from_secs(30)), work: None }
+    }
+}
+
+/// The way to call git in one place.
+#[derive(Clone, Debug)]
+pub struct Git {
+    program: Program,
+    limits: Limits,
+}
+
+impl Git {
+    /// git as found on PATH, in a directory, with an environment and none of our overrides: for finding out where we are.
+    #[must_use]
+    pub fn plain(cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
+        Git { program: Program { program: "git".into(), args: Vec::new(), env, cwd }, limits: Limits::default() }
+    }
+
+    /// git for one repository: explicit directories, our overrides.
+    #[must_use]
+    pub fn pinned(git_dir: &Path, work_tree: &Path, mut env: Vec<(OsString, OsString)>) -> Self {
+        env.push(("GIT_DIR".into(), git_dir.into()));
+        env.push(("GIT_WORK_TREE".into(), work_tree.into()));
+        let args = OVERRIDES.iter().flat_map(|setting| ["-c".into(), setting.into()]).collect();
+        let program = Program { program: "git".into(), args, env, cwd: work_tree.to_owned() };
+        Git { program, limits: Limits::default() }
+    }
+
+    /// The same with other time limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The same with more environment.
+    #[must_use]
+    pub fn with_env(mut self, env: impl IntoIterator<Item = (&'static str, OsString)>) -> Self {
+        self.program.env.extend(env.into_iter().map(|(name, value)| (name.into(), value)));
+        self
+    }
+
+    /// A call with these arguments.
+    pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
+        let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        let mut program = self.program.clone();
+        program.args.extend(args.iter().cloned());
+        Call { program, words: args, input: None, limit: self.limits.query, work: self.limits.work }
+    }
+}
+
+/// One call, not yet made.
+#[derive(Debug)]
+pub struct Call {
+    program: Program,
+    words: Vec<OsString>,
+    input: Option<Vec<u8>>,
+    limit: Option<Duration>,
+    work: Option<Duration>,
+}
+
+impl Call {
+    /// With these bytes on standard input.
+    #[must_use]
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// On another index than the repository's.
+    #[must_use]
+    pub fn index(self, path: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", path)
+    }
+
+    /// With one more variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.program.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Under the time limit for what walks or writes the tree.
+    #[must_use]
+    pub fn working(mut self) -> Self {
+        self.limit = self.work;
+        self
+    }
+
+    /// Makes the call, whatever its exit status.
+    ///
+    /// # Errors
+    /// If git cannot be started, is killed, or exceeds its limit.
+    pub async fn answer(self) -> Result<Answer> {
+        let captured = capture(&self.program, self.input.as_deref(), self.limit).await.context("cannot run git")?;
+        let code = match captured.exit {
+            Exit::Success => 0,
+            Exit::Code { code } => code,
+            exit => return Err(self.error(exit, &captured.stderr).into()),
+        };
+        Ok(Answer { code, stdout: captured.stdout, stderr: captured.stderr, words: self.words })
+    }
+
+    /// Makes the call and wants exit status 0.
+    ///
+    /// # Errors
+    /// As [`Call::answer`], or another exit status.
+    pub async fn output(self) -> Result<Vec<u8>> {
+        self.answer().await?.success()
+    }
+
+    /// Makes the call, wants exit status 0, and gives the output as text without its last newline.
+    ///
+    /// # Errors
+    /// As [`Call::output`].
+    pub async fn line(self) -> Result<String> {
+        let output = self.output().await?;
+        Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())
+    }
+
+    fn error(&self, exit: Exit, stderr: &[u8]) -> GitError {
+        GitError { words: words(&self.words), exit, stderr: String::from_utf8_lossy(stderr).trim().to_owned() }
+    }
+}
+
+/// What git answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its exit status.
+    pub code: i32,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+    words: Vec<OsString>,
+}
+
+impl Answer {
+    /// Its standard output, if the exit status was 0.
+    ///
+    /// # Errors
+    /// If it was not.
+    pub fn success(self) -> Result<Vec<u8>> {
+        if self.code == 0 { Ok(self.stdout) } else { Err(self.failure().into()) }
+    }
+
+    /// The error that another exit status than the expected one is.
+    #[must_use]
+    pub fn failure(&self) -> GitError {
+        let exit = Exit::Code { code: self.code };
+        GitError { words: words(&self.words), exit, stderr: self.errors() }
+    }
+
+    /// Its standard error as text.
+    #[must_use]
+    pub fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).trim().to_owned()
+    }
+}
+
+/// A git call that failed, with its command line and its own words.
+#[derive(Debug)]
+pub struct GitError {
+    words: String,
+    /// How the process ended.
+    pub exit: Exit,
+    /// What it said.
+    pub stderr: String,
+}
+
+impl fmt::Display for GitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' ", self.words)?;
+        match &self.exit {
+            Exit::TimedOut { seconds } => {
+                write!(f, "did not end within {seconds} s and was killed (ralph.gitTimeout sets the limit)")?;
+            }
+            Exit::Code { code } => write!(f, "failed with exit status {code}")?,
+            Exit::Signal { signal } => write!(f, "was killed by signal {signal}")?,
+            other => write!(f, "ended as {other:?}")?,
+        }
+        if self.stderr.is_empty() { Ok(()) } else { write!(f, ": {}", self.stderr) }
+    }
+}
+
+impl std::error::Error for GitError {}
+
+fn words(args: &[OsString]) -> String {
+    let mut line = "git".to_owned();
+    for arg in args {
+        line.push(' ');
+        line.push_str(&arg.to_string_lossy());
+    }
+    line
+}

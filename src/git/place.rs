@@ -1,0 +1,85 @@
+//! Where we are: one question to git, before anything else, without any override of ours.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Git, Head};
+use crate::error::Problem;
+
+const QUESTION: [&str; 13] = [
+    "rev-parse",
+    "--path-format=absolute",
+    "--is-bare-repository",
+    "--is-inside-git-dir",
+    "--is-inside-work-tree",
+    "--git-dir",
+    "--git-common-dir",
+    "--show-prefix",
+    "--show-toplevel",
+    "--revs-only",
+    "HEAD",
+    "--symbolic-full-name",
+    "HEAD",
+];
+
+/// A work tree and its repository, by absolute paths.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The git directory of this work tree.
+    pub git_dir: PathBuf,
+    /// The git directory that all work trees share.
+    pub common_dir: PathBuf,
+    /// The top of the work tree.
+    pub top: PathBuf,
+    /// Where HEAD was when we asked.
+    pub head: Head,
+}
+
+impl Place {
+    /// Where git-ralph keeps everything of its own.
+    #[must_use]
+    pub fn ralph_dir(&self) -> PathBuf {
+        self.common_dir.join("ralph")
+    }
+
+    /// What tells this work tree from others of the same repository.
+    #[must_use]
+    pub fn worktree_id(&self) -> String {
+        if self.git_dir == self.common_dir {
+            return "main".to_owned();
+        }
+        let name = self.git_dir.file_name().unwrap_or_default().to_string_lossy();
+        format!("worktree-{name}")
+    }
+}
+
+/// Asks git where we are.
+///
+/// # Errors
+/// Outside a work tree, with git's own words where it has any.
+pub async fn discover(git: &Git) -> Result<Place> {
+    let answer = git.call(QUESTION).answer().await?;
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        let words = answer.errors();
+        bail!(Problem::fatal(words.strip_prefix("fatal: ").unwrap_or(&words)));
+    }
+    if lines.first() == Some(&"true") {
+        bail!(Problem::refused("this is a bare repository: git-ralph needs a work tree").hint("git worktree add <path>"));
+    }
+    if lines.get(1) == Some(&"true") || lines.get(2) == Some(&"false") {
+        bail!(Problem::refused("this is inside a git directory: git-ralph needs a work tree"));
+    }
+    let [_, _, _, git_dir, common_dir, _, top, rest @ ..] = lines.as_slice() else {
+        bail!("git rev-parse answered in an unknown form: {text:?}");
+    };
+    let head = match rest {
+        [oid, "HEAD"] => Head::Detached { oid: oid.parse()? },
+        [oid, name] => Head::Branch { name: (*name).to_owned(), oid: oid.parse()? },
+        [] => Head::Unborn { name: git.call(["symbolic-ref", "-q", "HEAD"]).line().await.context("cannot read HEAD")? },
+        _ => bail!("git rev-parse answered in an unknown form: {text:?}"),
+    };
+    Ok(Place { git_dir: git_dir.into(), common_dir: common_dir.into(), top: top.into(), head })
+}

@@ -1,0 +1,82 @@
+//! git-ralph lets an AI coding agent work through a change, story by story, unattended, while git keeps every step.
+//!
+//! # Theory of operation
+//!
+//! **An attempt is a transaction on the repository**: it is either landed as a checkpoint commit or rolled back, and in
+//! both cases nothing that anybody wrote is lost. Everything else follows from how that is kept true when an agent
+//! does whatever it likes to the repository, and when the machine loses power in the middle.
+//!
+//! [`run::Event`] is the spine: a past fact, plain data. The [`run::Journal`] stores events, [`run::RunState`] is a
+//! fold of them, reporters render them. The machine ([`run::RunState::next`]) looks at the state and offers steps; the
+//! [`run::Orchestrator`] performs them and turns what came of them into events. What is about to be done is in the
+//! journal before it is done, so a process that finds the journal of a killed one knows what may be half-done, and
+//! every half-done thing can be done again.
+//!
+//! The protocol on the repository is in [`checkpoint`]; it trusts recorded ids and a private index, never HEAD or the
+//! index that the agent may have touched.
+
+pub mod agent;
+pub mod checkpoint;
+pub mod cli;
+mod cmd;
+pub mod config;
+pub mod error;
+pub mod git;
+mod nearest;
+pub mod process;
+pub mod report;
+pub mod run;
+pub mod story;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use error::{Ending, Problem};
+use report::output;
+
+/// Parses the command line, does what it says, and turns the ending into an exit status.
+pub fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ending = match runtime {
+        Ok(runtime) => {
+            let ending = runtime.block_on(cmd::dispatch(cli));
+            // A question that nobody will answer any more must not keep the process.
+            runtime.shutdown_background();
+            ending
+        }
+        Err(error) => Err(error.into()),
+    };
+    let ending = ending.unwrap_or_else(|error| report_error(&error));
+    ExitCode::from(ending.code())
+}
+
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::data(&error.render().to_string());
+            ExitCode::from(Ending::Done.code())
+        }
+        _ => {
+            let _ = error.print();
+            ExitCode::from(Ending::Usage.code())
+        }
+    }
+}
+
+fn report_error(error: &anyhow::Error) -> Ending {
+    if error.downcast_ref::<run::Quit>().is_some() {
+        output::failure("error", &format!("{error}"), &["git ralph resume".to_owned()]);
+        return Ending::Interrupted;
+    }
+    let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
+    let (ending, hints) = problem.map_or((Ending::Fatal, &[][..]), |problem| (problem.ending, problem.hints()));
+    let label = if ending == Ending::Fatal { "fatal" } else { "error" };
+    output::failure(label, &format!("{error:#}"), hints);
+    ending
+}

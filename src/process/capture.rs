@@ -1,0 +1,76 @@
+//! A short-lived child whose output is wanted whole, with a time limit that really ends it.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
+
+use super::{Exit, Program};
+
+/// What a finished child left.
+#[derive(Debug)]
+pub struct Captured {
+    /// How it ended.
+    pub exit: Exit,
+    /// Everything it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// Everything it wrote to standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Runs a program with the given input to its end, or until the limit.
+///
+/// # Errors
+/// If it cannot be started or its pipes break.
+pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Duration>) -> io::Result<Captured> {
+    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    let mut child = program.spawn(stdin)?;
+    let group = child.id();
+    let Some(limit) = limit else { return collect(&mut child, input).await };
+    match tokio::time::timeout(limit, collect(&mut child, input)).await {
+        Ok(captured) => captured,
+        Err(_) => {
+            end_group(group);
+            child.wait().await?;
+            Ok(Captured { exit: Exit::timed_out(limit), stdout: Vec::new(), stderr: Vec::new() })
+        }
+    }
+}
+
+async fn collect(child: &mut Child, input: Option<&[u8]>) -> io::Result<Captured> {
+    let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let write = async {
+        if let (Some(mut pipe), Some(bytes)) = (stdin, input) {
+            // A child that stops reading early says why by its exit status.
+            let _ = pipe.write_all(bytes).await;
+            let _ = pipe.shutdown().await;
+        }
+    };
+    let read_out = async {
+        match out {
+            Some(mut pipe) => pipe.read_to_end(&mut stdout).await.map(drop),
+            None => Ok(()),
+        }
+    };
+    let read_err = async {
+        match err {
+            Some(mut pipe) => pipe.read_to_end(&mut stderr).await.map(drop),
+            None => Ok(()),
+        }
+    };
+    let ((), out, err) = tokio::join!(write, read_out, read_err);
+    out.and(err)?;
+    let exit = Exit::of(child.wait().await?);
+    Ok(Captured { exit, stdout, stderr })
+}
+
+/// A helper of the child (a filter, a hook) may hold the pipes open, so the whole group goes.
+fn end_group(group: Option<u32>) {
+    if let Some(group) = group.and_then(|id| Pid::from_raw(id.cast_signed())) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}

@@ -1,0 +1,17 @@
+//! Child processes: started in a session of their own, streamed, timed, and really ended.
+//!
+//! Knows nothing of git or stories. With `git/`, the only place that creates commands.
+
+mod capture;
+mod end;
+mod interrupt;
+mod spawn;
+mod supervise;
+mod survivors;
+
+pub use capture::{Captured, capture};
+pub use end::Exit;
+pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
+pub use spawn::Program;
+pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
+pub use survivors::{end, end_marked, holders_of, is_alive};

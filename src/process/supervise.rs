@@ -1,0 +1,256 @@
+//! A long-lived child: its output streamed through a fixed buffer, its end enforced.
+
+use std::io;
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Exit, Program, Stop, Urgency};
+
+const BUFFER: usize = 64 * 1024;
+/// How long a pipe may stay open after its process has gone before whoever holds it is ended.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Which output a piece came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a piece of output means for the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// More is expected.
+    Going,
+    /// The last word may have been said: from here silence means lingering.
+    Concluded,
+}
+
+/// The clocks that a child is held to.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// For the whole of it.
+    pub limit: Option<Duration>,
+    /// Without any output.
+    pub idle: Option<Duration>,
+    /// Without any output after the last word.
+    pub linger: Duration,
+    /// Between TERM and KILL.
+    pub grace: Duration,
+}
+
+/// How a supervised child ended.
+#[derive(Debug)]
+pub struct Supervised {
+    /// The way it ended.
+    pub exit: Exit,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+/// Runs a program with `input` on its standard input, hands every piece of output to `sink` and ends it in time.
+///
+/// # Errors
+/// If `sink` fails; the child has been ended then.
+pub async fn supervise(
+    program: &Program,
+    input: &[u8],
+    watch: Watch,
+    stop: &mut Stop,
+    mut sink: impl FnMut(Stream, &[u8]) -> io::Result<Flow>,
+) -> io::Result<Supervised> {
+    let started = Instant::now();
+    let mut child = match program.spawn(Stdio::piped()) {
+        Ok(child) => child,
+        Err(error) => {
+            let exit = Exit::CouldNotStart { error: error.to_string() };
+            return Ok(Supervised { exit, duration: started.elapsed() });
+        }
+    };
+    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let stdin = child.stdin.take();
+    let mut pipes = Pipes::of(&mut child);
+    let mut feed = pin!(async {
+        if let Some(mut pipe) = stdin {
+            // An agent may answer without reading all of its prompt.
+            let _ = pipe.write_all(input).await;
+        }
+    });
+    let mut clock = Clock { watch, started, heard: started, concluded: false };
+    let mut fed = false;
+    let end = loop {
+        tokio::select! {
+            biased;
+            _ = stop.reached(Urgency::Now) => break End::Enforced(Exit::Interrupted),
+            () = sleep_until(clock.next()) => break End::Enforced(clock.rung()),
+            () = &mut feed, if !fed => fed = true,
+            piece = pipes.next(), if pipes.open() => if let Some((stream, bytes)) = piece? {
+                match sink(stream, bytes) {
+                    Ok(flow) => clock.heard(flow),
+                    Err(error) => break End::Broken(error),
+                }
+            },
+            status = child.wait() => break End::Gone(Exit::of(status?)),
+        }
+    };
+    let exit = match end {
+        End::Gone(exit) => {
+            let _ = timeout(DRAIN, pipes.drain(&mut sink)).await;
+            group.signal(Signal::KILL);
+            Ok(exit)
+        }
+        End::Enforced(exit) => {
+            terminate(&mut child, &group, watch.grace, pipes.drain(&mut sink)).await;
+            Ok(exit)
+        }
+        End::Broken(error) => {
+            terminate(&mut child, &group, watch.grace, pipes.drain(&mut |_, _| Ok(Flow::Going))).await;
+            Err(error)
+        }
+    };
+    Ok(Supervised { exit: exit?, duration: started.elapsed() })
+}
+
+enum End {
+    Gone(Exit),
+    Enforced(Exit),
+    Broken(io::Error),
+}
+
+/// TERM to the group, a grace period in which its last words are still heard, then KILL.
+async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) {
+    group.signal(Signal::TERM);
+    let gone = timeout(grace, async { tokio::join!(child.wait(), drain).0 });
+    if gone.await.is_err() {
+        group.signal(Signal::KILL);
+        let _ = child.wait().await;
+    }
+    // The leader may have gone politely and left others of its group behind.
+    group.signal(Signal::KILL);
+}
+
+/// The child's process group; goes with whoever supervises it.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Which of the limits comes next, and which one it was.
+struct Clock {
+    watch: Watch,
+    started: Instant,
+    heard: Instant,
+    concluded: bool,
+}
+
+impl Clock {
+    /// Far enough to mean never.
+    const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+    fn heard(&mut self, flow: Flow) {
+        self.heard = Instant::now();
+        self.concluded = flow == Flow::Concluded;
+    }
+
+    fn silence(&self) -> Option<Duration> {
+        if self.concluded { Some(self.watch.linger) } else { self.watch.idle }
+    }
+
+    fn next(&self) -> Instant {
+        let whole = self.started + self.watch.limit.unwrap_or(Self::NEVER);
+        let silent = self.heard + self.silence().unwrap_or(Self::NEVER);
+        whole.min(silent)
+    }
+
+    fn rung(&self) -> Exit {
+        let silent_since = self.heard.elapsed();
+        match (self.silence(), self.watch.limit, self.watch.idle) {
+            (Some(limit), ..) if self.concluded && silent_since >= limit => Exit::Lingered,
+            (_, Some(limit), _) if self.started.elapsed() >= limit => Exit::timed_out(limit),
+            (.., idle) => Exit::stalled(idle.unwrap_or_default()),
+        }
+    }
+}
+
+/// Both outputs of a child behind one call.
+struct Pipes {
+    out: Pipe<ChildStdout>,
+    err: Pipe<ChildStderr>,
+}
+
+struct Pipe<R> {
+    reader: Option<R>,
+    buffer: Box<[u8]>,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    fn new(reader: Option<R>) -> Self {
+        Pipe { reader, buffer: vec![0; BUFFER].into_boxed_slice() }
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        match &mut self.reader {
+            Some(reader) => reader.read(&mut self.buffer).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Pipes {
+    fn of(child: &mut Child) -> Self {
+        Pipes { out: Pipe::new(child.stdout.take()), err: Pipe::new(child.stderr.take()) }
+    }
+
+    fn open(&self) -> bool {
+        self.out.reader.is_some() || self.err.reader.is_some()
+    }
+
+    /// The next piece of output; nothing when one of the pipes has just been closed.
+    async fn next(&mut self) -> io::Result<Option<(Stream, &[u8])>> {
+        let (stream, count) = tokio::select! {
+            count = self.out.read() => (Stream::Stdout, count?),
+            count = self.err.read() => (Stream::Stderr, count?),
+        };
+        Ok(match (stream, count) {
+            (Stream::Stdout, 0) => {
+                self.out.reader = None;
+                None
+            }
+            (Stream::Stderr, 0) => {
+                self.err.reader = None;
+                None
+            }
+            (Stream::Stdout, count) => Some((stream, &self.out.buffer[..count])),
+            (Stream::Stderr, count) => Some((stream, &self.err.buffer[..count])),
+        })
+    }
+
+    async fn drain(&mut self, sink: &mut impl FnMut(Stream, &[u8]) -> io::Result<Flow>) {
+        while self.open() {
+            match self.next().await {
+                Ok(Some((stream, bytes))) if sink(stream, bytes).is_err() => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

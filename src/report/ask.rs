@@ -1,0 +1,101 @@
+//! The only place that asks. Every question runs off the runtime, and leaves the cursor visible on every path.
+
+use anyhow::Result;
+use console::Term;
+use dialoguer::Select;
+use dialoguer::theme::ColorfulTheme;
+
+use crate::config::Finish;
+
+/// The answer to a question that can be left unanswered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// One of the choices.
+    Chosen(T),
+    /// Escape, or the choice to decide later.
+    Later,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// What to do about a run that is already open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenRun {
+    /// Go on with it.
+    Resume,
+    /// Rescue it and start over.
+    Restart,
+}
+
+/// The completion choice.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn completion(branch: &str, original: &str) -> Result<Answer<Finish>> {
+    let items = vec![
+        format!("cleanup  back to {original}, everything as uncommitted changes, {branch} deleted"),
+        format!("keep     stay on {branch} with its checkpoints, {original} untouched"),
+        "later    leave the run open".to_owned(),
+    ];
+    let answer = select("How should the run be completed?".to_owned(), items).await?;
+    Ok(answer.map_to(&[Some(Finish::Cleanup), Some(Finish::Keep), None]))
+}
+
+/// What to do about an open run.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
+    let items = vec![
+        "resume      go on where it stopped".to_owned(),
+        "start over  keep the old run under refs/ralph/ and begin again".to_owned(),
+        "cancel".to_owned(),
+    ];
+    let answer = select(format!("A run of '{change}' is open. What now?"), items).await?;
+    Ok(answer.map_to(&[Some(OpenRun::Resume), Some(OpenRun::Restart), None]))
+}
+
+/// One of several names.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn which_change(names: Vec<String>) -> Result<Answer<String>> {
+    let answer = select("Which change?".to_owned(), names.clone()).await?;
+    Ok(match answer {
+        Answer::Chosen(at) => names.into_iter().nth(at).map_or(Answer::Later, Answer::Chosen),
+        Answer::Later => Answer::Later,
+        Answer::Interrupted => Answer::Interrupted,
+    })
+}
+
+impl Answer<usize> {
+    fn map_to<T: Clone>(self, choices: &[Option<T>]) -> Answer<T> {
+        match self {
+            Answer::Chosen(at) => choices.get(at).cloned().flatten().map_or(Answer::Later, Answer::Chosen),
+            Answer::Later => Answer::Later,
+            Answer::Interrupted => Answer::Interrupted,
+        }
+    }
+}
+
+async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
+    let asked = tokio::task::spawn_blocking(move || {
+        let _cursor = Cursor;
+        Select::with_theme(&ColorfulTheme::default()).with_prompt(prompt).items(items).default(0).interact_opt()
+    });
+    match asked.await? {
+        Ok(Some(at)) => Ok(Answer::Chosen(at)),
+        Ok(None) => Ok(Answer::Later),
+        Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// dialoguer leaves the cursor hidden when it is interrupted.
+struct Cursor;
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let _ = Term::stderr().show_cursor();
+    }
+}

@@ -1,0 +1,53 @@
+//! Plain lines on standard error: what there is without a terminal.
+
+use super::{Activity, Reporter, Tone, event_lines, output};
+use crate::run::{Record, RunState};
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Warnings and errors.
+    Quiet,
+    /// What happens.
+    Normal,
+    /// Also what the agent says.
+    Verbose,
+}
+
+/// Tells events as lines.
+#[derive(Debug)]
+pub struct Lines {
+    verbosity: Verbosity,
+    said: std::cell::RefCell<String>,
+}
+
+impl Lines {
+    /// With the given verbosity.
+    #[must_use]
+    pub fn new(verbosity: Verbosity) -> Self {
+        Lines { verbosity, said: std::cell::RefCell::default() }
+    }
+}
+
+impl Reporter for Lines {
+    fn event(&self, record: &Record, state: &RunState) {
+        for line in event_lines(&record.event, state) {
+            if self.verbosity > Verbosity::Quiet || line.tone != Tone::Plain {
+                output::message(&line);
+            }
+        }
+    }
+
+    fn activity(&self, activity: &Activity<'_>) {
+        if self.verbosity < Verbosity::Verbose {
+            return;
+        }
+        if let Activity::Said { story, line } = activity {
+            let mut said = self.said.borrow_mut();
+            if *said != *line {
+                output::message(&super::Line::new(Tone::Plain, format!("{story}| {}", super::clean(line))));
+                (*line).clone_into(&mut said);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Telling: events into words, on a terminal, as plain lines or as JSON; and the only place that asks.
+//!
+//! Never decides anything.
+
+pub mod ask;
+mod clean;
+mod json;
+mod lines;
+pub mod output;
+mod status;
+mod terminal;
+mod words;
+
+pub use clean::clean;
+pub use json::Json;
+pub use lines::{Lines, Verbosity};
+pub use status::{StatusView, StoryView, status_json, status_text};
+pub use terminal::Terminal;
+pub use words::{Line, Tone, event_lines, head_words};
+
+use crate::run::{Record, RunState};
+use crate::story::StoryId;
+
+/// What happens between two events: worth showing, not worth keeping.
+#[derive(Debug)]
+pub enum Activity<'a> {
+    /// The stories were read.
+    Planned {
+        /// How many are done.
+        done: usize,
+        /// Of how many.
+        total: usize,
+    },
+    /// The agent has printed something; this is its last line.
+    Said {
+        /// For which story.
+        story: &'a StoryId,
+        /// As it wrote it.
+        line: &'a str,
+    },
+    /// A gate is running.
+    GateStarted {
+        /// For which story.
+        story: &'a StoryId,
+        /// The command.
+        command: &'a str,
+    },
+}
+
+/// Somebody who is told.
+pub trait Reporter {
+    /// Something has happened.
+    fn event(&self, record: &Record, state: &RunState);
+
+    /// Something is going on.
+    fn activity(&self, activity: &Activity<'_>);
+
+    /// Nothing more will come: the screen is free for others.
+    fn rest(&self) {}
+}
+
+/// Tells several.
+pub struct Tee(pub Vec<Box<dyn Reporter>>);
+
+impl Reporter for Tee {
+    fn event(&self, record: &Record, state: &RunState) {
+        self.0.iter().for_each(|reporter| reporter.event(record, state));
+    }
+
+    fn activity(&self, activity: &Activity<'_>) {
+        self.0.iter().for_each(|reporter| reporter.activity(activity));
+    }
+
+    fn rest(&self) {
+        self.0.iter().for_each(|reporter| reporter.rest());
+    }
+}

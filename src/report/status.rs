@@ -1,0 +1,162 @@
+//! Where a run stands, as text and as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::clean;
+use super::words::{count, end_words, head_words, outcome_words};
+use crate::run::{Phase, RunState, Stage};
+use crate::story::Story;
+
+/// Everything that `status` shows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StatusView {
+    schema: u32,
+    change: String,
+    run: u32,
+    state: &'static str,
+    running: bool,
+    branch: String,
+    original: String,
+    checkpoint: Option<String>,
+    done: usize,
+    total: usize,
+    stories: Vec<StoryView>,
+    end: Option<String>,
+    next: Vec<String>,
+}
+
+/// One story of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StoryView {
+    id: String,
+    title: String,
+    state: &'static str,
+    attempts: u32,
+    failures: u32,
+    checkpoint: Option<String>,
+    rescues: Vec<String>,
+    outcome: Option<String>,
+    seconds: u64,
+}
+
+impl StatusView {
+    /// Looks at a run; `owner` is the process that has it, if one has.
+    #[must_use]
+    pub fn new(state: &RunState, stories: &[Story], owner: Option<u32>) -> Self {
+        let opening = state.opening.as_ref();
+        let change = opening.map_or_else(String::new, |opening| opening.change.to_string());
+        let views: Vec<StoryView> = stories.iter().map(|story| story_view(state, story)).collect();
+        StatusView {
+            schema: 1,
+            run: opening.map_or(0, |opening| opening.run),
+            state: phase_word(&state.phase),
+            running: owner.is_some(),
+            branch: format!("ralph/{change}"),
+            original: opening.map_or_else(String::new, |opening| head_words(&opening.original)),
+            checkpoint: state.footing.as_ref().map(|footing| footing.checkpoint.to_string()),
+            done: views.iter().filter(|view| view.state == "done").count(),
+            total: views.len(),
+            stories: views,
+            end: state.end.as_ref().map(|end| end_words(end, state)),
+            next: next_commands(state, &change, owner.is_some()),
+            change,
+        }
+    }
+}
+
+fn phase_word(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Starting => "starting",
+        Phase::Open => "open",
+        Phase::Finishing(_) => "finishing",
+        Phase::Aborting => "aborting",
+        Phase::Finished(_) => "finished",
+        Phase::Aborted => "aborted",
+    }
+}
+
+fn story_view(state: &RunState, story: &Story) -> StoryView {
+    let progress = state.stories.get(&story.id).cloned().unwrap_or_default();
+    let word = match &progress.stage {
+        _ if state.is_done(story) => "done",
+        Stage::Idle if progress.failures > 0 => "failed",
+        Stage::Idle => "open",
+        Stage::Working => "working",
+        Stage::Ended { .. } | Stage::Accepted | Stage::Rejected => "unsettled",
+        Stage::Landed(_) => "done",
+    };
+    StoryView {
+        id: story.id.to_string(),
+        title: story.title.clone(),
+        state: word,
+        attempts: progress.attempts,
+        failures: progress.failures,
+        checkpoint: if let Stage::Landed(oid) = &progress.stage { Some(oid.to_string()) } else { None },
+        rescues: progress.rescues,
+        outcome: progress.outcome.as_ref().map(outcome_words),
+        seconds: progress.milliseconds / 1000,
+    }
+}
+
+/// The commands that make sense now, the likeliest first.
+fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
+    let command = |words: &str| format!("git ralph {words} {change}");
+    match state.phase {
+        _ if running => vec![command("stop")],
+        Phase::Finished(_) | Phase::Aborted => vec![command("start")],
+        Phase::Finishing(_) | Phase::Aborting => vec![command("resume")],
+        Phase::Starting => vec![command("resume"), command("abort")],
+        Phase::Open => {
+            let finish = ["--cleanup", "--keep"].map(|mode| format!("{} {mode}", command("finish")));
+            let mut commands = Vec::new();
+            if state.end != Some(crate::run::End::AllDone) {
+                commands.push(command("resume"));
+            }
+            commands.extend(finish);
+            commands.push(command("abort"));
+            commands
+        }
+    }
+}
+
+/// The status for people.
+#[must_use]
+pub fn status_text(view: &StatusView) -> String {
+    let mut text = String::new();
+    let running = if view.running { ", running" } else { "" };
+    let _ = writeln!(
+        text,
+        "{}: {}{running}, {} of {} done",
+        view.change,
+        view.state,
+        view.done,
+        count(view.total, "story").replace("storys", "stories")
+    );
+    let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
+    if let Some(end) = &view.end {
+        let _ = writeln!(text, "{end}");
+    }
+    let width = view.stories.iter().map(|story| story.id.chars().count()).max().unwrap_or(0);
+    for story in &view.stories {
+        let attempts = if story.attempts > 1 { format!(" ({})", count(story.attempts as usize, "attempt")) } else { String::new() };
+        let outcome = match &story.outcome {
+            Some(outcome) if story.state != "done" => format!("; the last attempt {outcome}"),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}", story.state, story.id, clean(&story.title));
+    }
+    for (at, command) in view.next.iter().enumerate() {
+        let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });
+    }
+    text
+}
+
+/// The status for programs.
+#[must_use]
+pub fn status_json(view: &StatusView) -> String {
+    serde_json::to_string_pretty(view).unwrap_or_default() + "\n"
+}

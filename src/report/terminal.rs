@@ -1,0 +1,99 @@
+//! The terminal: a bar over the stories, what is running, and the agent's last line; events as lines above it.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Activity, Reporter, Tone, clean, event_lines, output};
+use crate::run::{Event, Record, RunState};
+
+/// Tells events on a screen.
+#[derive(Debug)]
+pub struct Terminal {
+    screen: MultiProgress,
+    stories: ProgressBar,
+    running: RefCell<Option<ProgressBar>>,
+}
+
+impl Default for Terminal {
+    fn default() -> Self {
+        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let stories = screen.add(ProgressBar::new(0));
+        stories.set_style(style("{bar:30} {pos}/{len} stories  {elapsed}"));
+        Terminal { screen, stories, running: RefCell::new(None) }
+    }
+}
+
+impl Terminal {
+    fn say(&self, tone: Tone, text: &str) {
+        let line = super::Line::new(tone, text);
+        let styled = match tone {
+            Tone::Plain => console::style(output::prefixed(&line)),
+            Tone::Warning | Tone::Hint => console::style(output::prefixed(&line)).yellow(),
+            Tone::Error => console::style(output::prefixed(&line)).red(),
+        };
+        let _ = self.screen.println(styled.for_stderr().to_string());
+    }
+
+    fn run(&self, title: String) {
+        let spinner = self.screen.insert_before(&self.stories, ProgressBar::new_spinner());
+        spinner.set_style(style("{spinner} {prefix}  {elapsed}  {wide_msg}"));
+        spinner.set_prefix(title);
+        spinner.enable_steady_tick(Duration::from_millis(120));
+        self.settle();
+        *self.running.borrow_mut() = Some(spinner);
+    }
+
+    fn settle(&self) {
+        if let Some(spinner) = self.running.borrow_mut().take() {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+impl Reporter for Terminal {
+    fn event(&self, record: &Record, state: &RunState) {
+        for line in event_lines(&record.event, state) {
+            self.say(line.tone, &line.text);
+        }
+        match &record.event {
+            Event::AttemptStarted { story, attempt, .. } => self.run(format!("{story} (attempt {attempt})")),
+            Event::CheckpointLanded { .. } => {
+                self.settle();
+                self.stories.inc(1);
+            }
+            Event::AttemptRolledBack { .. } => self.settle(),
+            Event::LoopEnded { .. } => self.rest(),
+            _ => {}
+        }
+    }
+
+    fn activity(&self, activity: &Activity<'_>) {
+        match activity {
+            Activity::Planned { done, total } => {
+                self.stories.set_length(*total as u64);
+                self.stories.set_position(*done as u64);
+            }
+            Activity::Said { line, .. } => {
+                if let Some(spinner) = &*self.running.borrow() {
+                    spinner.set_message(clean(line));
+                }
+            }
+            Activity::GateStarted { command, .. } => {
+                if let Some(spinner) = &*self.running.borrow() {
+                    spinner.set_message(format!("gate: {}", clean(command)));
+                }
+            }
+        }
+    }
+
+    fn rest(&self) {
+        self.settle();
+        self.stories.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

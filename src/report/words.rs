@@ -1,0 +1,190 @@
+//! All words about a run: every event as lines for a person.
+
+use super::clean;
+use crate::checkpoint::Notice;
+use crate::config::Finish;
+use crate::git::Head;
+use crate::process::Exit;
+use crate::run::{End, Event, Outcome, RunState, StopKind, abnormal};
+
+/// How a line is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// `warning:`
+    Warning,
+    /// `error:`
+    Error,
+    /// `hint:`
+    Hint,
+}
+
+/// One line for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How it is meant.
+    pub tone: Tone,
+    /// What it says.
+    pub text: String,
+}
+
+impl Line {
+    /// A line in a tone.
+    pub fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Line { tone, text: text.into() }
+    }
+}
+
+/// What a person is told about an event.
+#[must_use]
+pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
+    let plain = |text: String| vec![Line::new(Tone::Plain, text)];
+    let warning = |text: String| vec![Line::new(Tone::Warning, text)];
+    match event {
+        Event::RunStarting { .. } | Event::AttemptAccepted { .. } | Event::FinishStarted { .. } | Event::AbortStarted {} => Vec::new(),
+        Event::LeftoverKept { rescue, .. } => warning(format!("a branch of an earlier run was there, it is kept as {rescue}")),
+        Event::RunStarted { initial, branch } => plain(format!("on {branch}, initial state {}", initial.short())),
+        Event::RunResumed {} => plain(format!("resuming {}", change(state))),
+        Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
+        Event::EditsAdopted { files, .. } => plain(format!("your edits ({}) go into the next checkpoint", count(*files, "file"))),
+        Event::IdentityMissing {} => warning("no identity is configured, commits are made as git-ralph <git-ralph@localhost>".to_owned()),
+        Event::SourceUnreadable { error } => {
+            warning(format!("the stories cannot be read again, going on with the last ones: {}", clean(error)))
+        }
+        Event::AttemptStarted { story, attempt, title, .. } => {
+            let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
+            plain(format!("{story}{title}, attempt {attempt}"))
+        }
+        Event::AgentEnded { survivors, .. } if survivors.is_empty() => Vec::new(),
+        Event::AgentEnded { story, survivors, .. } => {
+            warning(format!("{story}: ended what the agent left running: {}", clean(&survivors.join(", "))))
+        }
+        Event::GateEnded { story, command, exit, milliseconds, .. } => {
+            let colour = if *exit == Exit::Success { "green" } else { "red" };
+            plain(format!("{story}: gate {colour}: {} ({})", clean(command), span(*milliseconds)))
+        }
+        Event::AttemptRejected { story, attempt, outcome } => plain(format!("{story}: attempt {attempt} {}", outcome_words(outcome))),
+        Event::CheckpointLanded { story, commit, files, .. } => {
+            let spent = state.stories.get(story).map_or(0, |progress| progress.milliseconds);
+            plain(format!("{story}: done in {}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file")))
+        }
+        Event::AttemptRolledBack { story, rescue, files, .. } => {
+            plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
+        }
+        Event::Noticed { notice } => warning(notice_words(notice)),
+        Event::StoryFailed { story, attempts, outcome } => {
+            let last = outcome.as_ref().map(|outcome| format!("; the last one {}", outcome_words(outcome))).unwrap_or_default();
+            vec![Line::new(Tone::Error, format!("{story} failed after {}{last}", count(*attempts as usize, "attempt")))]
+        }
+        Event::StopRequested { how } => plain(stop_words(*how).to_owned()),
+        Event::LoopEnded { end } => plain(end_words(end, state)),
+        Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
+        Event::Aborted { kept } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
+    }
+}
+
+fn change(state: &RunState) -> String {
+    state.opening.as_ref().map_or_else(String::new, |opening| opening.change.to_string())
+}
+
+fn original(state: &RunState) -> String {
+    state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original))
+}
+
+/// What a person calls the place a run started from.
+#[must_use]
+pub fn head_words(head: &Head) -> String {
+    match head {
+        Head::Detached { oid } => format!("detached HEAD at {}", oid.short()),
+        other => other.words(),
+    }
+}
+
+/// The rest of a sentence that begins with "attempt 2".
+#[must_use]
+pub fn outcome_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
+        Outcome::Failed { reason } => format!("failed: {}", shorten(&clean(reason))),
+        Outcome::GateRed { command, exit, .. } => match exit {
+            Exit::TimedOut { seconds } => format!("failed: the gate '{}' did not end within {seconds} s", clean(command)),
+            _ => format!("failed: the gate '{}' is red", clean(command)),
+        },
+        Outcome::Vanished => "ended without a promise".to_owned(),
+        Outcome::Abnormal { exit } => abnormal(exit),
+        Outcome::Unlandable { reason } => format!("could not be made a checkpoint: {}", shorten(&clean(reason))),
+        Outcome::Interrupted => "was interrupted".to_owned(),
+    }
+}
+
+fn stop_words(how: StopKind) -> &'static str {
+    match how {
+        StopKind::AfterAttempt => "stopping after this attempt",
+        StopKind::Now | StopKind::Terminate => "stopping",
+        StopKind::Interrupt => "stopping; press Ctrl-C again to quit at once",
+    }
+}
+
+/// Why the loop ended, as a sentence.
+#[must_use]
+pub fn end_words(end: &End, state: &RunState) -> String {
+    match end {
+        End::AllDone => format!("all stories of {} are done", change(state)),
+        End::SelectionDone => "the selected stories are done".to_owned(),
+        End::LimitReached => "the limit of stories is reached".to_owned(),
+        End::RetriesSpent { story } => format!("stopped: the retries of {story} are spent"),
+        End::Blocked { story } => format!("stopped: {story} waits for stories that are not selected"),
+        End::Stopped => "stopped".to_owned(),
+        End::Interrupted { .. } => "interrupted".to_owned(),
+    }
+}
+
+fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String {
+    match (mode, kept) {
+        (Finish::Cleanup, Some(kept)) => {
+            format!("back on {} with everything uncommitted; the checkpoints are kept as {kept}", original(state))
+        }
+        (Finish::Cleanup, None) => format!("back on {} with everything uncommitted", original(state)),
+        (Finish::Keep | Finish::Ask, _) => format!("finished, staying on ralph/{}", change(state)),
+    }
+}
+
+fn notice_words(notice: &Notice) -> String {
+    match notice {
+        Notice::OperationMoved { files, to } => format!("the agent left {} behind, moved to {}", files.join(", "), clean(to)),
+        Notice::HeadReattached { from } => format!("the agent left HEAD on {}, it is back on the run's branch", clean(from)),
+        Notice::BroughtOver { from } => format!("the agent worked on {}, its changes were brought over", clean(from)),
+        Notice::NestedLeftOut { path } => {
+            format!("{} is a repository of its own: its files stay where they are, outside the checkpoint", clean(path))
+        }
+        Notice::NestedMoved { path, to } => format!("{} is a repository of its own, moved to {}", clean(path), clean(to)),
+        Notice::ObstacleMoved { path, to } => format!("{} was in the way, moved to {}", clean(path), clean(to)),
+        Notice::HiddenMoved { path, to } => format!("{} was hidden by ignore rules of the attempt, moved to {}", clean(path), clean(to)),
+        Notice::Unkept { error } => format!("git could not keep every file, these stay in the work tree: {}", clean(error)),
+        Notice::NotStagedAgain {} => {
+            "what was staged at the start conflicts with the moved branch; it is in the work tree, unstaged".to_owned()
+        }
+    }
+}
+
+pub(super) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+pub(super) fn span(milliseconds: u64) -> String {
+    match milliseconds {
+        ms if ms < 10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        ms if ms < 60_000 => format!("{} s", ms / 1000),
+        ms if ms < 3_600_000 => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+        ms => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 200;
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+}

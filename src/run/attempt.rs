@@ -1,0 +1,96 @@
+//! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Event;
+use super::orchestrator::Workshop;
+use crate::agent::{Feedback, Prompt, TextReader};
+use crate::process::{Flow, Stream, Supervised, Watch, end_marked, supervise};
+use crate::report::Activity;
+use crate::story::{Change, Story};
+
+/// The variable that marks every process of an attempt.
+pub(crate) const MARK: &str = "RALPH_RUN";
+
+impl Workshop<'_> {
+    /// Runs the agent once for a story.
+    pub(super) async fn attempt(&self, change: &Change, story: &Story, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
+        let gates = self.gates(story);
+        let prompt = Prompt { change, story, attempt, gates: &gates, feedback }.render()?;
+        let dir = self.run.attempt(&story.id, attempt);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
+        let mut transcript = Transcript { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
+
+        let mark = format!("{}/{}/{attempt}/", self.id, story.id.as_component());
+        let program = self.agent.program(self.child_environment(story, attempt, &mark), &self.keeper.repo.place.top);
+        let watch = Watch {
+            limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
+            idle: self.settings.idle_timeout.value,
+            linger: self.settings.linger_timeout.value,
+            grace: self.settings.grace.value,
+        };
+        let mut reader = TextReader::new(&prompt);
+        let mut stop = self.stop.clone();
+        let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
+            transcript.write(stream, bytes)?;
+            if stream == Stream::Stdout {
+                reader.feed(bytes);
+                self.reporter.activity(&Activity::Said { story: &story.id, line: reader.last_line() });
+            }
+            Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
+        };
+        let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
+        let survivors = end_marked(MARK, &mark, watch.grace).await;
+        let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
+        Ok(Event::AgentEnded {
+            story: story.id.clone(),
+            attempt,
+            exit,
+            signal: reader.finish(),
+            milliseconds: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            survivors,
+        })
+    }
+
+    /// What agents and gates get to see of the environment.
+    pub(super) fn child_environment(&self, story: &Story, attempt: u32, mark: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        self.environment.for_children(&[
+            ("RALPH_CHANGE", self.run.change.as_str().into()),
+            ("RALPH_STORY", story.id.as_str().into()),
+            ("RALPH_ATTEMPT", attempt.to_string().into()),
+            ("RALPH_RUN_DIR", self.run.path().into()),
+            (MARK, mark.into()),
+        ])
+    }
+}
+
+struct Transcript {
+    out: File,
+    err: File,
+}
+
+impl Transcript {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        match stream {
+            Stream::Stdout => self.out.write_all(bytes),
+            Stream::Stderr => self.err.write_all(bytes),
+        }
+    }
+}
+
+/// What an agent was told and said is nobody else's business.
+fn private_file(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("cannot create {}", path.display()))
+}

@@ -1,0 +1,140 @@
+//! Events: past facts, plain data. The journal stores them, the state is a fold of them, reporters render them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+use crate::agent::Signal;
+use crate::checkpoint::Notice;
+use crate::config::{Finish, Flags};
+use crate::git::{Head, Oid};
+use crate::process::Exit;
+use crate::story::{ChangeName, StoryId};
+
+/// What is written down before a run touches anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Opening {
+    /// The number of the run among those of its change.
+    pub run: u32,
+    /// Unique among all runs: marks the processes that belong to it.
+    pub id: String,
+    /// The change.
+    pub change: ChangeName,
+    /// Where HEAD was.
+    pub original: Head,
+    /// Which work tree of the repository.
+    pub worktree: String,
+    /// What was asked for on the command line, so that `resume` goes on in the same way.
+    pub flags: Flags,
+    /// The version that wrote the journal.
+    pub version: String,
+}
+
+/// Something that has happened in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[expect(missing_docs, reason = "the fields say what they are")]
+pub enum Event {
+    /// A run is about to begin.
+    RunStarting { opening: Opening },
+    /// A branch of an earlier run was kept under a ref.
+    LeftoverKept { rescue: String, commit: Oid },
+    /// The initial state is committed and the branch is active.
+    RunStarted { initial: Oid, branch: String },
+    /// A process has taken the run up again.
+    RunResumed {},
+    /// Commits that the user made on the branch are part of the run now.
+    CommitsAdopted { checkpoint: Oid },
+    /// Edits that the user made are what the next attempt starts from.
+    EditsAdopted { checkpoint: Oid, base: Oid, files: usize },
+    /// No identity is configured, commits are made under a stand-in.
+    IdentityMissing {},
+    /// The source of the stories could not be read again, the last good one is used.
+    SourceUnreadable { error: String },
+    /// An agent is about to be started.
+    AttemptStarted { story: StoryId, attempt: u32, title: String, agent: String },
+    /// The agent's process has ended, with what it said and did.
+    AgentEnded { story: StoryId, attempt: u32, exit: Exit, signal: Signal, milliseconds: u64, survivors: Vec<String> },
+    /// A gate was run.
+    GateEnded { story: StoryId, attempt: u32, command: String, exit: Exit, milliseconds: u64 },
+    /// The story is done: it is about to land.
+    AttemptAccepted { story: StoryId, attempt: u32 },
+    /// The attempt has failed: it is about to be rolled back.
+    AttemptRejected { story: StoryId, attempt: u32, outcome: Outcome },
+    /// The checkpoint is on the branch.
+    CheckpointLanded { story: StoryId, attempt: u32, commit: Oid, files: usize },
+    /// The work tree is back where the attempt found it; what it held is under a ref.
+    AttemptRolledBack { story: StoryId, attempt: u32, rescue: String, files: usize },
+    /// Something was put right, moved or left out on the way.
+    Noticed { notice: Notice },
+    /// A story's retries are spent: an error.
+    StoryFailed { story: StoryId, attempts: u32, outcome: Option<Outcome> },
+    /// Somebody asked the loop to stop.
+    StopRequested { how: StopKind },
+    /// The loop has ended; the run is still open.
+    LoopEnded { end: End },
+    /// The run is about to be finished.
+    FinishStarted { mode: Finish },
+    /// The run is finished.
+    Finished { mode: Finish, kept: Option<String> },
+    /// The run is about to be given up.
+    AbortStarted {},
+    /// The run is given up; what it held is under a ref.
+    Aborted { kept: String },
+}
+
+/// Who asked for a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopKind {
+    /// `git ralph stop`.
+    AfterAttempt,
+    /// `git ralph stop --now`.
+    Now,
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM or SIGHUP.
+    Terminate,
+}
+
+/// Why the loop ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum End {
+    /// Every story is done.
+    AllDone,
+    /// Every story that `--only` names is done.
+    SelectionDone,
+    /// As many stories as `--limit` says are done.
+    LimitReached,
+    /// A story has failed for good.
+    RetriesSpent {
+        /// Which one.
+        story: StoryId,
+    },
+    /// What is left waits for stories that are not selected.
+    Blocked {
+        /// The first of them.
+        story: StoryId,
+    },
+    /// `git ralph stop`.
+    Stopped,
+    /// A signal.
+    Interrupted {
+        /// Which kind.
+        how: StopKind,
+    },
+}
+
+/// An event with its number and time, as it stands in the journal and on `--json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Counts from 1 in each journal.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}

@@ -1,0 +1,76 @@
+//! Gates: verify commands, run by us through the shell in the work tree, each with its own time limit.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process::{Exit, Flow, Program, Stop, Supervised, Watch, supervise};
+
+/// How much of the end of a gate's output the next attempt is told.
+const TAIL: usize = 8 * 1024;
+
+/// A gate that was run.
+#[derive(Debug)]
+pub struct GateRun {
+    /// How it ended.
+    pub exit: Exit,
+    /// The end of what it printed.
+    pub output: String,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl GateRun {
+    /// Whether the story may pass.
+    #[must_use]
+    pub fn is_green(&self) -> bool {
+        self.exit == Exit::Success
+    }
+}
+
+/// Runs one gate; all that it prints goes to `log`.
+///
+/// # Errors
+/// If the log cannot be written.
+pub async fn run(program: &Program, limit: Option<Duration>, grace: Duration, stop: &mut Stop, log: &Path) -> Result<GateRun> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log);
+    let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
+    let mut tail = Tail::default();
+    let watch = Watch { limit, idle: None, linger: grace, grace };
+    let sink = |_, bytes: &[u8]| -> io::Result<Flow> {
+        file.write_all(bytes)?;
+        tail.push(bytes);
+        Ok(Flow::Going)
+    };
+    let Supervised { exit, duration } =
+        supervise(program, b"", watch, stop, sink).await.with_context(|| format!("cannot write {}", log.display()))?;
+    Ok(GateRun { exit, output: tail.text(), duration })
+}
+
+/// The end of a stream, in bounded memory.
+#[derive(Default)]
+struct Tail {
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(&bytes[bytes.len().saturating_sub(2 * TAIL)..]);
+        if self.bytes.len() > 2 * TAIL {
+            self.cut = true;
+            self.bytes.drain(..self.bytes.len() - TAIL);
+        }
+    }
+
+    fn text(&self) -> String {
+        let start = self.bytes.len().saturating_sub(TAIL);
+        let text = String::from_utf8_lossy(&self.bytes[start..]);
+        let text = console::strip_ansi_codes(&text).into_owned();
+        if self.cut || start > 0 { format!("…{text}") } else { text }
+    }
+}

@@ -1,0 +1,112 @@
+//! The journal: one event a line, appended and synced before its effect, replayed line by line.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+
+use super::{Event, Record, RunState};
+
+/// A longer line is no event of ours.
+const LONGEST_LINE: u64 = 16 * 1024 * 1024;
+
+/// A journal that can be appended to.
+#[derive(Debug)]
+pub struct Journal {
+    file: Arc<File>,
+    path: PathBuf,
+    seq: u64,
+}
+
+impl Journal {
+    /// Creates the journal of a new run; its directory must exist.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
+        let file = file.with_context(|| format!("cannot create {}", path.display()))?;
+        if let Some(dir) = path.parent() {
+            sync_dir(dir)?;
+        }
+        Ok(Journal { file: Arc::new(file), path: path.to_owned(), seq: 0 })
+    }
+
+    /// Opens a journal, replays it, and cuts off a last line that a crash has torn.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged before its last line.
+    pub fn open(path: &Path) -> Result<(Self, RunState)> {
+        let mut state = RunState::default();
+        let mut seq = 0;
+        let good = replay(path, |record| {
+            state.apply(&record.event);
+            seq = record.seq;
+        })?;
+        let file = OpenOptions::new().append(true).open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        if file.metadata()?.len() > good {
+            file.set_len(good)?;
+            file.sync_data()?;
+        }
+        Ok((Journal { file: Arc::new(file), path: path.to_owned(), seq }, state))
+    }
+
+    /// Appends an event; when this returns, it is on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub async fn append(&mut self, event: Event) -> Result<Record> {
+        let record = Record { seq: self.seq + 1, at: Timestamp::now(), event };
+        let mut line = serde_json::to_vec(&record)?;
+        line.push(b'\n');
+        let file = Arc::clone(&self.file);
+        let written = tokio::task::spawn_blocking(move || {
+            (&*file).write_all(&line)?;
+            file.sync_data()
+        });
+        written.await?.with_context(|| format!("cannot write to {}", self.path.display()))?;
+        self.seq += 1;
+        Ok(record)
+    }
+}
+
+/// Hands every event of a journal to `each`; gives the length of what is whole, without a torn last line.
+///
+/// # Errors
+/// If the file cannot be read, or a line before the last one is no event.
+pub fn replay(path: &Path, mut each: impl FnMut(&Record)) -> Result<u64> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    let (mut good, mut number) = (0, 0);
+    loop {
+        line.clear();
+        let count = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
+        number += 1;
+        if count == 0 || !line.ends_with(b"\n") {
+            break;
+        }
+        match serde_json::from_slice::<Record>(&line) {
+            Ok(record) => each(&record),
+            // A torn write may have left a hole of zeros with a newline behind it.
+            Err(_) if is_last(&mut reader)? => break,
+            Err(error) => bail!("{}:{number}: this is not an event: {error}", path.display()),
+        }
+        good += count;
+    }
+    Ok(good)
+}
+
+fn is_last(reader: &mut BufReader<File>) -> io::Result<bool> {
+    let at = reader.stream_position()?;
+    Ok(reader.seek(SeekFrom::End(0))? == at)
+}
+
+/// Makes a new directory entry survive a crash.
+pub(super) fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).with_context(|| format!("cannot sync {}", dir.display()))
+}

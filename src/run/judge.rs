@@ -1,0 +1,132 @@
+//! The verdict on an attempt, from what the agent said and what its process did. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Feedback, Signal};
+use crate::process::Exit;
+
+/// Why an attempt was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[expect(missing_docs, reason = "the fields say what they are")]
+pub enum Outcome {
+    /// The agent said FAILED.
+    Failed { reason: String },
+    /// A gate was red.
+    GateRed { command: String, exit: Exit, output: String },
+    /// The agent ended without a word.
+    Vanished,
+    /// The agent ended in an abnormal way.
+    Abnormal { exit: Exit },
+    /// The work could not be made a checkpoint.
+    Unlandable { reason: String },
+    /// Somebody asked, or the process that watched it died.
+    Interrupted,
+}
+
+impl Outcome {
+    /// Whether it uses up one of the story's retries.
+    #[must_use]
+    pub fn costs_retry(&self) -> bool {
+        !matches!(self, Outcome::Interrupted)
+    }
+
+    /// What the next attempt is told.
+    #[must_use]
+    pub fn feedback(&self) -> Option<Feedback> {
+        match self {
+            Outcome::Failed { reason } | Outcome::Unlandable { reason } => Some(Feedback::Failed { reason: reason.clone() }),
+            Outcome::GateRed { command, exit: Exit::TimedOut { seconds }, output } => {
+                Some(Feedback::Gate { command: command.clone(), output: format!("{output}\n(stopped after {})", span(*seconds)) })
+            }
+            Outcome::GateRed { command, output, .. } => Some(Feedback::Gate { command: command.clone(), output: output.clone() }),
+            Outcome::Abnormal { exit } => Some(Feedback::Abnormal { how: abnormal(exit) }),
+            Outcome::Vanished | Outcome::Interrupted => None,
+        }
+    }
+}
+
+/// How a process ended, as the rest of a sentence about it.
+#[must_use]
+pub fn abnormal(exit: &Exit) -> String {
+    match exit {
+        Exit::Success | Exit::Lingered => "ended without a result".to_owned(),
+        Exit::Code { code } => format!("ended with exit status {code} and without a result"),
+        Exit::Signal { signal } => format!("was killed by signal {signal}"),
+        Exit::TimedOut { seconds } => format!("was stopped after {}, the time limit for an attempt", span(*seconds)),
+        Exit::Stalled { seconds } => format!("was stopped after {} without any output", span(*seconds)),
+        Exit::Interrupted => "was interrupted".to_owned(),
+        Exit::CouldNotStart { error } => format!("could not be started: {error}"),
+    }
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        s if s >= 120 && s % 60 == 0 => format!("{} minutes", s / 60),
+        s => format!("{s} seconds"),
+    }
+}
+
+/// What to do with an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The agent says it is done: now the gates.
+    Promised,
+    /// It is not.
+    Rejected(Outcome),
+}
+
+/// Judges an attempt before its gates. A promise counts whatever the exit status says, for that is no verdict: agents
+/// exit 0 on errors and 1 after success. It does not count if the process was cut down before it could go on.
+#[must_use]
+pub fn judge(signal: &Signal, exit: &Exit) -> Verdict {
+    match (exit, signal) {
+        (Exit::Interrupted, _) => Verdict::Rejected(Outcome::Interrupted),
+        (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::CouldNotStart { .. } | Exit::Signal { .. }, _) => match signal {
+            Signal::Failed { reason } => Verdict::Rejected(Outcome::Failed { reason: reason.clone() }),
+            _ => Verdict::Rejected(Outcome::Abnormal { exit: exit.clone() }),
+        },
+        (_, Signal::Failed { reason }) => Verdict::Rejected(Outcome::Failed { reason: reason.clone() }),
+        (_, Signal::Complete) => Verdict::Promised,
+        (Exit::Code { .. }, Signal::Nothing) => Verdict::Rejected(Outcome::Abnormal { exit: exit.clone() }),
+        (Exit::Success | Exit::Lingered, Signal::Nothing) => Verdict::Rejected(Outcome::Vanished),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_verdicts() {
+        let failed = || Signal::Failed { reason: "r".into() };
+        let rejected_failed = Verdict::Rejected(Outcome::Failed { reason: "r".into() });
+        let abnormal = |exit: Exit| Verdict::Rejected(Outcome::Abnormal { exit });
+        let code = || Exit::Code { code: 1 };
+        let killed = || Exit::Signal { signal: 9 };
+        let late = || Exit::TimedOut { seconds: 60 };
+        let table = [
+            (Exit::Success, Signal::Complete, Verdict::Promised),
+            (Exit::Success, failed(), rejected_failed.clone()),
+            (Exit::Success, Signal::Nothing, Verdict::Rejected(Outcome::Vanished)),
+            (code(), Signal::Complete, Verdict::Promised),
+            (code(), failed(), rejected_failed.clone()),
+            (code(), Signal::Nothing, abnormal(code())),
+            (Exit::Lingered, Signal::Complete, Verdict::Promised),
+            (Exit::Lingered, failed(), rejected_failed.clone()),
+            (killed(), Signal::Complete, abnormal(killed())),
+            (killed(), Signal::Nothing, abnormal(killed())),
+            (late(), Signal::Complete, abnormal(late())),
+            (late(), failed(), rejected_failed),
+            (Exit::Interrupted, Signal::Complete, Verdict::Rejected(Outcome::Interrupted)),
+        ];
+        for (exit, signal, verdict) in table {
+            assert_eq!(judge(&signal, &exit), verdict, "{exit:?} {signal:?}");
+        }
+    }
+
+    #[test]
+    fn a_vanished_agent_leaves_no_text_for_the_next_prompt() {
+        assert_eq!(Outcome::Vanished.feedback(), None);
+    }
+}

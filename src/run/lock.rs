@@ -1,0 +1,97 @@
+//! The lock on a work tree: held by the kernel as long as this process or any of its children lives.
+//!
+//! The descriptor is inherited on purpose. A lock that is held while its owner is dead means orphans of a killed run.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::process::{self, holders_of, is_alive};
+
+const ORPHAN_GRACE: Duration = Duration::from_secs(5);
+
+/// A lock that is held.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+}
+
+/// Who has a lock that we want.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A git-ralph that is alive.
+    Owner(u32),
+    /// What a dead one left.
+    Orphans(Vec<u32>),
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub fn take(path: &Path) -> Result<Result<Lock, Holder>> {
+        let cannot = || format!("cannot lock {}", path.display());
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).with_context(cannot)?;
+        }
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).with_context(cannot)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(&mut file, path))),
+            Err(error) => return Err(error).with_context(cannot),
+        }
+        file.set_len(0)?;
+        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        fcntl_setfd(&file, FdFlags::empty()).with_context(cannot)?;
+        Ok(Ok(Lock { file }))
+    }
+
+    /// Takes the lock; ends the orphans of a dead owner that still hold it.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub async fn take_over(path: &Path) -> Result<Result<Lock, Holder>> {
+        match Lock::take(path)? {
+            Err(Holder::Orphans(pids)) => {
+                process::end(&pids, ORPHAN_GRACE).await;
+                Lock::take(path)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Whether a living git-ralph has the lock, and which process it is.
+    #[must_use]
+    pub fn owner(path: &Path) -> Option<u32> {
+        let mut file = File::open(path).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => match holder(&mut file, path) {
+                Holder::Owner(pid) => Some(pid),
+                Holder::Orphans(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child that was let live must not keep what we give back.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+fn holder(file: &mut File, path: &Path) -> Holder {
+    let mut text = String::new();
+    let _ = file.read_to_string(&mut text);
+    match text.trim().parse::<u32>() {
+        Ok(pid) if is_alive(pid) => Holder::Owner(pid),
+        _ => Holder::Orphans(holders_of(path).into_iter().filter(|pid| *pid != std::process::id()).collect()),
+    }
+}

@@ -1,0 +1,407 @@
+//! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
+
+use std::collections::BTreeMap;
+
+use super::event::StopKind;
+use super::{End, Event, Opening, Outcome};
+use crate::agent::{Feedback, Signal};
+use crate::checkpoint::Footing;
+use crate::config::Finish;
+use crate::git::Oid;
+use crate::process::Exit;
+use crate::story::{Story, StoryId};
+
+/// Where a run as a whole stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its beginning is written down; what of it has happened is not known.
+    Starting,
+    /// Work can go on.
+    Open,
+    /// A finish was begun.
+    Finishing(Finish),
+    /// An abort was begun.
+    Aborting,
+    /// Over, with the given completion.
+    Finished(Finish),
+    /// Given up.
+    Aborted,
+}
+
+/// Where a story's current attempt stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// No attempt is under way.
+    Idle,
+    /// The agent is at work.
+    Working,
+    /// The agent has ended: to be judged.
+    Ended {
+        /// What it did.
+        exit: Exit,
+        /// What it said.
+        signal: Signal,
+    },
+    /// Complete and all gates green: to be landed.
+    Accepted,
+    /// Failed: to be rolled back.
+    Rejected,
+    /// Landed as this checkpoint.
+    Landed(Oid),
+}
+
+/// What is known about one story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Where its current attempt stands.
+    pub stage: Stage,
+    /// How many attempts were begun.
+    pub attempts: u32,
+    /// How many of them cost a retry.
+    pub failures: u32,
+    /// The last one's outcome.
+    pub outcome: Option<Outcome>,
+    /// What the next attempt is told.
+    pub feedback: Option<Feedback>,
+    /// The refs of what was rolled back, oldest first.
+    pub rescues: Vec<String>,
+    /// Milliseconds that agents have worked on it.
+    pub milliseconds: u64,
+    given_up: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress {
+            stage: Stage::Idle,
+            attempts: 0,
+            failures: 0,
+            outcome: None,
+            feedback: None,
+            rescues: Vec::new(),
+            milliseconds: 0,
+            given_up: false,
+        }
+    }
+}
+
+/// The rules that a run is held to; they may change between two commands.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Retries after a first attempt.
+    pub max_retries: u32,
+    /// Attempts at a time.
+    pub jobs: usize,
+    /// Stories to land in this command.
+    pub limit: Option<u32>,
+    /// The only stories to work on; empty means all.
+    pub only: Vec<StoryId>,
+}
+
+/// One thing to do for one story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Start an agent.
+    Attempt {
+        /// For which story.
+        story: StoryId,
+        /// The number of the attempt.
+        attempt: u32,
+        /// What the agent is told about the one before.
+        feedback: Option<Feedback>,
+    },
+    /// Judge an agent that has ended, and run the gates if it promised.
+    Judge {
+        /// Which story.
+        story: StoryId,
+        /// Which attempt.
+        attempt: u32,
+        /// What the agent did.
+        exit: Exit,
+        /// What it said.
+        signal: Signal,
+    },
+    /// Make a checkpoint.
+    Land {
+        /// Of which story.
+        story: StoryId,
+        /// Of which attempt.
+        attempt: u32,
+    },
+    /// Take the work tree back.
+    RollBack {
+        /// From which story's
+        story: StoryId,
+        /// attempt.
+        attempt: u32,
+    },
+    /// Say that a story has failed for good.
+    GiveUp {
+        /// Which one.
+        story: StoryId,
+    },
+}
+
+impl Step {
+    /// The story it is for.
+    #[must_use]
+    pub fn story(&self) -> &StoryId {
+        match self {
+            Step::Attempt { story, .. }
+            | Step::Judge { story, .. }
+            | Step::Land { story, .. }
+            | Step::RollBack { story, .. }
+            | Step::GiveUp { story } => story,
+        }
+    }
+}
+
+/// What may happen next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Next {
+    /// Every step that could start now; none if all that is left is to wait for what is under way.
+    Steps(Vec<Step>),
+    /// The loop is over.
+    End(End),
+}
+
+/// The state of a run: a fold of its events.
+#[derive(Clone, Debug)]
+pub struct RunState {
+    /// What was written down before the run touched anything.
+    pub opening: Option<Opening>,
+    /// Where it stands as a whole.
+    pub phase: Phase,
+    /// The commit "initial state".
+    pub initial: Option<Oid>,
+    /// What attempts start from.
+    pub footing: Option<Footing>,
+    /// Every story that an event has named.
+    pub stories: BTreeMap<StoryId, Progress>,
+    /// Why the loop ended last.
+    pub end: Option<End>,
+    /// The ref that keeps what a finished run ended with.
+    pub kept: Option<String>,
+    stopping: Option<StopKind>,
+    landed_here: u32,
+}
+
+impl Default for RunState {
+    fn default() -> Self {
+        RunState {
+            opening: None,
+            phase: Phase::Starting,
+            initial: None,
+            footing: None,
+            stories: BTreeMap::new(),
+            end: None,
+            kept: None,
+            stopping: None,
+            landed_here: 0,
+        }
+    }
+}
+
+impl RunState {
+    /// Whether the run is over.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_) | Phase::Aborted)
+    }
+
+    /// Whether a checkpoint of the story is on the branch.
+    #[must_use]
+    pub fn has_landed(&self, story: &StoryId) -> bool {
+        self.stories.get(story).is_some_and(|progress| matches!(progress.stage, Stage::Landed(_)))
+    }
+
+    /// Whether the story needs no more work: landed, or done by the word of its source.
+    #[must_use]
+    pub fn is_done(&self, story: &Story) -> bool {
+        story.done || self.has_landed(&story.id)
+    }
+
+    /// Takes a fact in.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::RunStarting { opening } => {
+                *self = RunState { opening: Some(opening.clone()), ..RunState::default() };
+            }
+            Event::RunStarted { initial, .. } => {
+                self.phase = Phase::Open;
+                self.initial = Some(initial.clone());
+                self.stand_on(initial, initial);
+            }
+            Event::RunResumed {} => self.reopen(),
+            Event::CommitsAdopted { checkpoint } => self.stand_on(checkpoint, checkpoint),
+            Event::EditsAdopted { checkpoint, base, .. } => self.stand_on(checkpoint, base),
+            Event::StopRequested { how } => self.stopping = Some(*how),
+            Event::LoopEnded { end } => self.end = Some(end.clone()),
+            Event::FinishStarted { mode } => self.phase = Phase::Finishing(*mode),
+            Event::Finished { mode, kept } => {
+                self.phase = Phase::Finished(*mode);
+                self.kept.clone_from(kept);
+            }
+            Event::AbortStarted {} => self.phase = Phase::Aborting,
+            Event::Aborted { kept } => {
+                self.phase = Phase::Aborted;
+                self.kept = Some(kept.clone());
+            }
+            Event::LeftoverKept { .. }
+            | Event::IdentityMissing {}
+            | Event::SourceUnreadable { .. }
+            | Event::GateEnded { .. }
+            | Event::Noticed { .. } => {}
+            story => self.apply_to_story(story),
+        }
+    }
+
+    fn apply_to_story(&mut self, event: &Event) {
+        match event {
+            Event::AttemptStarted { story, attempt, .. } => {
+                let progress = self.progress(story);
+                progress.attempts = *attempt;
+                progress.stage = Stage::Working;
+            }
+            Event::AgentEnded { story, exit, signal, milliseconds, .. } => {
+                let progress = self.progress(story);
+                progress.milliseconds += milliseconds;
+                progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone() };
+            }
+            Event::AttemptAccepted { story, .. } => self.progress(story).stage = Stage::Accepted,
+            Event::AttemptRejected { story, outcome, .. } => self.progress(story).reject(outcome),
+            Event::CheckpointLanded { story, commit, .. } => {
+                self.progress(story).stage = Stage::Landed(commit.clone());
+                self.landed_here += 1;
+                self.stand_on(commit, commit);
+            }
+            Event::AttemptRolledBack { story, rescue, .. } => {
+                let progress = self.progress(story);
+                progress.stage = Stage::Idle;
+                progress.rescues.push(rescue.clone());
+            }
+            Event::StoryFailed { story, .. } => self.progress(story).given_up = true,
+            _ => {}
+        }
+    }
+
+    /// A new process has the run: an agent that was at work then is nobody's now.
+    fn reopen(&mut self) {
+        self.stopping = None;
+        self.end = None;
+        self.landed_here = 0;
+        for progress in self.stories.values_mut() {
+            progress.given_up = false;
+            if progress.stage == Stage::Working {
+                progress.reject(&Outcome::Interrupted);
+            }
+        }
+    }
+
+    fn stand_on(&mut self, checkpoint: &Oid, base: &Oid) {
+        self.footing = Some(Footing { checkpoint: checkpoint.clone(), base: base.clone() });
+    }
+
+    fn progress(&mut self, story: &StoryId) -> &mut Progress {
+        self.stories.entry(story.clone()).or_default()
+    }
+
+    /// Whether an attempt is under way or half-way through its landing or rolling back.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.stories.values().any(|progress| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)))
+    }
+
+    /// Decides what may happen next, given the stories as their source has them now.
+    pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
+        let mut steps: Vec<Step> = self.stories.iter().filter_map(|(story, progress)| progress.step(story)).collect();
+        let busy = self.stories.values().filter(|progress| !matches!(progress.stage, Stage::Idle | Stage::Landed(_))).count();
+        match self.over(stories, policy) {
+            Some(_) if busy > 0 => Next::Steps(steps),
+            Some(End::RetriesSpent { story }) if !self.is_given_up(&story) => Next::Steps(vec![Step::GiveUp { story }]),
+            Some(end) => Next::End(end),
+            None => {
+                let room = policy.jobs.saturating_sub(busy);
+                steps.extend(self.ready(stories, policy).take(room).map(|story| self.attempt(story)));
+                Next::Steps(steps)
+            }
+        }
+    }
+
+    fn is_given_up(&self, story: &StoryId) -> bool {
+        self.stories.get(story).is_some_and(|progress| progress.given_up)
+    }
+
+    /// Why no new attempt may start, if none may.
+    fn over(&self, stories: &[Story], policy: &Policy) -> Option<End> {
+        if let Some(how) = self.stopping {
+            return Some(match how {
+                StopKind::AfterAttempt | StopKind::Now => End::Stopped,
+                how => End::Interrupted { how },
+            });
+        }
+        if let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy)) {
+            return Some(End::RetriesSpent { story: spent.id.clone() });
+        }
+        let mut open = self.selected(stories, policy).filter(|story| !self.is_done(story));
+        let Some(first) = open.next() else {
+            return Some(if policy.only.is_empty() { End::AllDone } else { End::SelectionDone });
+        };
+        if policy.limit.is_some_and(|limit| self.landed_here >= limit) {
+            return Some(End::LimitReached);
+        }
+        let anything = self.is_busy() || self.ready(stories, policy).next().is_some();
+        (!anything).then(|| End::Blocked { story: first.id.clone() })
+    }
+
+    fn selected<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
+        stories.iter().filter(|story| policy.only.is_empty() || policy.only.contains(&story.id))
+    }
+
+    fn is_spent(&self, story: &Story, policy: &Policy) -> bool {
+        !self.is_done(story) && self.stories.get(&story.id).is_some_and(|progress| progress.failures > policy.max_retries)
+    }
+
+    fn ready<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
+        let idle = |story: &&Story| self.stories.get(&story.id).is_none_or(|progress| progress.stage == Stage::Idle);
+        let unblocked = |story: &&Story| {
+            story.after.iter().all(|after| match stories.iter().find(|other| other.id == *after) {
+                Some(other) => self.is_done(other),
+                None => true,
+            })
+        };
+        self.selected(stories, policy).filter(|story| !self.is_done(story)).filter(idle).filter(unblocked)
+    }
+
+    fn attempt(&self, story: &Story) -> Step {
+        let progress = self.stories.get(&story.id);
+        Step::Attempt {
+            story: story.id.clone(),
+            attempt: progress.map_or(0, |progress| progress.attempts) + 1,
+            feedback: progress.and_then(|progress| progress.feedback.clone()),
+        }
+    }
+}
+
+impl Progress {
+    fn reject(&mut self, outcome: &Outcome) {
+        self.stage = Stage::Rejected;
+        if outcome.costs_retry() {
+            self.failures += 1;
+            self.feedback = outcome.feedback();
+        }
+        self.outcome = Some(outcome.clone());
+    }
+
+    /// What is left to do for an attempt that has been begun.
+    fn step(&self, story: &StoryId) -> Option<Step> {
+        let (story, attempt) = (story.clone(), self.attempts);
+        match &self.stage {
+            Stage::Ended { exit, signal } => Some(Step::Judge { story, attempt, exit: exit.clone(), signal: signal.clone() }),
+            Stage::Accepted => Some(Step::Land { story, attempt }),
+            Stage::Rejected => Some(Step::RollBack { story, attempt }),
+            Stage::Idle | Stage::Working | Stage::Landed(_) => None,
+        }
+    }
+}

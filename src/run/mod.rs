@@ -1,0 +1,24 @@
+//! The loop: events, the pure machine that decides, the journal that remembers, the orchestrator that acts.
+//!
+//! Nothing here prints or asks.
+
+pub(crate) mod attempt;
+mod event;
+mod gate;
+mod journal;
+mod judge;
+mod lock;
+mod machine;
+mod orchestrator;
+mod stop_request;
+mod store;
+
+pub use event::{End, Event, Opening, Record, StopKind};
+pub use gate::GateRun;
+pub use journal::{Journal, replay};
+pub use judge::{Outcome, Verdict, abnormal, judge};
+pub use lock::{Holder, Lock};
+pub use machine::{Next, Phase, Policy, Progress, RunState, Stage, Step};
+pub use orchestrator::{Orchestrator, Quit, Scribe, Workshop};
+pub use stop_request::{StopRequest, watch as watch_stop_request};
+pub use store::{RunDir, Store};

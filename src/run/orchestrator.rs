@@ -1,0 +1,309 @@
+//! The orchestrator: starts every step that the machine offers, awaits one of them, writes down what came of it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+
+use super::event::StopKind;
+use super::gate;
+use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Step, Verdict, judge};
+use crate::agent::{Agent, Signal};
+use crate::checkpoint::{Footing, Keeper, Landed};
+use crate::config::{Environment, Settings};
+use crate::process::{Exit, Program, Stop, Urgency};
+use crate::report::{Activity, Reporter};
+use crate::story::{Change, Story, StoryId};
+
+/// What every step needs and none of them changes.
+pub struct Workshop<'a> {
+    /// The run's directory.
+    pub run: &'a RunDir,
+    /// The run's unique id.
+    pub id: &'a str,
+    /// The run's hold on the repository.
+    pub keeper: &'a Keeper,
+    /// Who works.
+    pub agent: &'a Agent,
+    /// What children get to see.
+    pub environment: &'a Environment,
+    /// Limits and gates.
+    pub settings: &'a Settings,
+    /// Who tells.
+    pub reporter: &'a dyn Reporter,
+    /// Who may ask to stop.
+    pub stop: Stop,
+}
+
+/// The loop over the stories of one change.
+pub struct Orchestrator<'a> {
+    /// What every step needs.
+    pub workshop: Workshop<'a>,
+    /// Where events are written.
+    pub journal: &'a mut Journal,
+    /// What they add up to.
+    pub state: &'a mut RunState,
+    /// The rules.
+    pub policy: Policy,
+    /// Reads the stories again.
+    pub source: &'a dyn Fn() -> Result<Change>,
+}
+
+type Underway<'u> = FuturesUnordered<LocalBoxFuture<'u, (StoryId, Result<Vec<Event>>)>>;
+
+impl Orchestrator<'_> {
+    /// Works until the machine says that the loop is over.
+    ///
+    /// # Errors
+    /// If git, the journal or the transcript fails; the run can be resumed.
+    pub async fn run(self) -> Result<End> {
+        let Orchestrator { workshop, journal, state, policy, source } = self;
+        let mut scribe = Scribe { journal, state, reporter: workshop.reporter };
+        let mut change = source()?;
+        let mut underway: Underway<'_> = FuturesUnordered::new();
+        let mut busy: BTreeSet<StoryId> = BTreeSet::new();
+        let mut stop = workshop.stop.clone();
+        let mut heard = Urgency::None;
+        loop {
+            match source() {
+                Ok(read) => change = read,
+                Err(error) => scribe.record(Event::SourceUnreadable { error: format!("{error:#}") }).await?,
+            }
+            let done = change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
+            workshop.reporter.activity(&Activity::Planned { done, total: change.stories.len() });
+            match scribe.state.next(&change.stories, &policy) {
+                Next::End(end) if underway.is_empty() => {
+                    scribe.record(Event::LoopEnded { end: end.clone() }).await?;
+                    return Ok(end);
+                }
+                Next::End(_) => {}
+                Next::Steps(steps) => {
+                    for step in steps.into_iter().filter(|step| !busy.contains(step.story())).collect::<Vec<_>>() {
+                        let task = Task::new(&step, &change, scribe.state, workshop.agent)?;
+                        if let Some(event) = task.intent() {
+                            scribe.record(event).await?;
+                        }
+                        busy.insert(step.story().clone());
+                        underway.push(Box::pin(workshop.perform(task)));
+                    }
+                }
+            }
+            tokio::select! {
+                Some((story, events)) = underway.next() => {
+                    busy.remove(&story);
+                    for event in events? {
+                        scribe.record(event).await?;
+                    }
+                }
+                urgency = stop.reached(above(heard)) => {
+                    heard = urgency;
+                    match stop_kind(urgency) {
+                        Some(how) => scribe.record(Event::StopRequested { how }).await?,
+                        None => bail!(Quit),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The user does not want to wait: everything is left as it is, for `resume`.
+#[derive(Debug)]
+pub struct Quit;
+
+impl std::fmt::Display for Quit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted: the run is left as it is")
+    }
+}
+
+impl std::error::Error for Quit {}
+
+fn above(heard: Urgency) -> Urgency {
+    match heard {
+        Urgency::None => Urgency::AfterAttempt,
+        Urgency::AfterAttempt => Urgency::Now,
+        Urgency::Now => Urgency::Interrupt,
+        Urgency::Interrupt => Urgency::Terminate,
+        Urgency::Terminate | Urgency::Quit => Urgency::Quit,
+    }
+}
+
+fn stop_kind(urgency: Urgency) -> Option<StopKind> {
+    match urgency {
+        Urgency::None | Urgency::AfterAttempt => Some(StopKind::AfterAttempt),
+        Urgency::Now => Some(StopKind::Now),
+        Urgency::Interrupt => Some(StopKind::Interrupt),
+        Urgency::Terminate => Some(StopKind::Terminate),
+        Urgency::Quit => None,
+    }
+}
+
+/// Writes an event down, takes it in, tells it: in this order, in one place.
+pub struct Scribe<'a> {
+    /// Where events are written.
+    pub journal: &'a mut Journal,
+    /// What they add up to.
+    pub state: &'a mut RunState,
+    /// Who tells them.
+    pub reporter: &'a dyn Reporter,
+}
+
+impl Scribe<'_> {
+    /// Records one event.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn record(&mut self, event: Event) -> Result<()> {
+        let record: Record = self.journal.append(event).await?;
+        self.state.apply(&record.event);
+        self.reporter.event(&record, self.state);
+        Ok(())
+    }
+}
+
+/// A step with everything that it needs, cut loose from the state that goes on changing.
+struct Task {
+    step: Step,
+    change: Change,
+    story: Option<Story>,
+    footing: Footing,
+    agent: String,
+    progress: Progress,
+}
+
+impl Task {
+    fn new(step: &Step, change: &Change, state: &RunState, agent: &Agent) -> Result<Self> {
+        let footing = state.footing.clone().context("the journal has no initial state")?;
+        let story = change.story(step.story()).cloned();
+        let change = Change { stories: Vec::new(), ..change.clone() };
+        let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
+        Ok(Task { step: step.clone(), change, story, footing, agent: agent.name.clone(), progress })
+    }
+
+    /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
+    fn intent(&self) -> Option<Event> {
+        match (&self.step, &self.story) {
+            (Step::Attempt { story, attempt, .. }, Some(text)) => Some(Event::AttemptStarted {
+                story: story.clone(),
+                attempt: *attempt,
+                title: text.title.clone(),
+                agent: self.agent.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn story(&self) -> Result<&Story> {
+        self.story.as_ref().with_context(|| format!("story '{}' is no longer in its source", self.step.story()))
+    }
+}
+
+impl Workshop<'_> {
+    async fn perform(&self, task: Task) -> (StoryId, Result<Vec<Event>>) {
+        let story = task.step.story().clone();
+        let events = self.events_of(&task).await.with_context(|| format!("story '{story}'"));
+        (story, events)
+    }
+
+    async fn events_of(&self, task: &Task) -> Result<Vec<Event>> {
+        match &task.step {
+            Step::Attempt { attempt, feedback, .. } => {
+                Ok(vec![self.attempt(&task.change, task.story()?, *attempt, feedback.as_ref()).await?])
+            }
+            Step::Judge { story, attempt, exit, signal } => self.judge(story, *attempt, exit, signal, task).await,
+            Step::Land { attempt, .. } => self.land(task.story()?, *attempt, &task.footing).await,
+            Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.footing).await,
+            Step::GiveUp { story } => Ok(vec![Event::StoryFailed {
+                story: story.clone(),
+                attempts: task.progress.attempts,
+                outcome: task.progress.outcome.clone(),
+            }]),
+        }
+    }
+
+    async fn judge(&self, story: &StoryId, attempt: u32, exit: &Exit, signal: &Signal, task: &Task) -> Result<Vec<Event>> {
+        let outcome = match judge(signal, exit) {
+            Verdict::Rejected(outcome) => Some(outcome),
+            // Its source has dropped the story meanwhile: there is nothing that it could be done for.
+            Verdict::Promised if task.story.is_none() => Some(Outcome::Interrupted),
+            Verdict::Promised => {
+                let (mut events, outcome) = self.run_gates(task.story()?, attempt).await?;
+                events.push(verdict(story, attempt, outcome));
+                return Ok(events);
+            }
+        };
+        Ok(vec![verdict(story, attempt, outcome)])
+    }
+
+    /// The commands that must succeed before the story counts as done.
+    pub(super) fn gates(&self, story: &Story) -> Vec<String> {
+        self.settings.verify.value.iter().chain(&story.verify).cloned().collect()
+    }
+
+    async fn run_gates(&self, story: &Story, attempt: u32) -> Result<(Vec<Event>, Option<Outcome>)> {
+        let mut events = Vec::new();
+        let dir = self.run.attempt(&story.id, attempt);
+        for (number, command) in self.gates(story).into_iter().enumerate() {
+            self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
+            let log = dir.join(format!("gate-{}", number + 1));
+            let program = self.gate_program(story, attempt, &command);
+            let mut stop = self.stop.clone();
+            let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
+            events.push(Event::GateEnded {
+                story: story.id.clone(),
+                attempt,
+                command: command.clone(),
+                exit: ran.exit.clone(),
+                milliseconds: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+            });
+            if ran.exit == Exit::Interrupted {
+                return Ok((events, Some(Outcome::Interrupted)));
+            }
+            if !ran.is_green() {
+                return Ok((events, Some(Outcome::GateRed { command, exit: ran.exit, output: ran.output })));
+            }
+        }
+        Ok((events, None))
+    }
+
+    fn gate_program(&self, story: &Story, attempt: u32, command: &str) -> Program {
+        let top: &Path = &self.keeper.repo.place.top;
+        let mark = format!("{}/{}/{attempt}/", self.id, story.id.as_component());
+        Program {
+            program: "sh".into(),
+            args: vec!["-c".into(), command.into()],
+            env: self.child_environment(story, attempt, &mark),
+            cwd: top.to_owned(),
+        }
+    }
+
+    async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
+        let id = story.id.clone();
+        Ok(match self.keeper.land(story, attempt, footing).await? {
+            Landed::Checkpoint { commit, files, notices } => {
+                let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+                events.push(Event::CheckpointLanded { story: id, attempt, commit, files });
+                events
+            }
+            Landed::Impossible(reason) => vec![Event::AttemptRejected { story: id, attempt, outcome: Outcome::Unlandable { reason } }],
+        })
+    }
+
+    async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
+        let rolled = self.keeper.roll_back(story, attempt, footing).await?;
+        let mut events: Vec<Event> = rolled.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+        events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: rolled.rescue, files: rolled.files });
+        Ok(events)
+    }
+}
+
+fn verdict(story: &StoryId, attempt: u32, outcome: Option<Outcome>) -> Event {
+    match outcome {
+        Some(outcome) => Event::AttemptRejected { story: story.clone(), attempt, outcome },
+        None => Event::AttemptAccepted { story: story.clone(), attempt },
+    }
+}

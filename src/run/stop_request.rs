@@ -1,0 +1,48 @@
+//! `git ralph stop`: a file in the run's directory that the loop looks for.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::process::{StopHandle, Urgency};
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// What is asked of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopRequest {
+    /// Stop when the attempt that is under way has ended.
+    AfterAttempt,
+    /// End the attempt that is under way.
+    Now,
+}
+
+impl StopRequest {
+    /// Leaves the request where the loop finds it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn leave(self, file: &std::path::Path) -> io::Result<()> {
+        let word = match self {
+            StopRequest::AfterAttempt => "after-attempt\n",
+            StopRequest::Now => "now\n",
+        };
+        let draft = file.with_extension("new");
+        fs::write(&draft, word)?;
+        fs::rename(draft, file)
+    }
+}
+
+/// Passes requests on for as long as it is polled.
+pub async fn watch(file: PathBuf, handle: StopHandle) {
+    let mut ticks = tokio::time::interval(POLL);
+    loop {
+        ticks.tick().await;
+        match fs::read_to_string(&file).as_deref().map(str::trim) {
+            Ok("now") => handle.raise(Urgency::Now),
+            Ok(_) => handle.raise(Urgency::AfterAttempt),
+            Err(_) => {}
+        }
+    }
+}

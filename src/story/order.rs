@@ -1,0 +1,85 @@
+//! The order between stories: `after` must name stories that exist, and never in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Story, StoryId};
+
+/// What is wrong with an order.
+#[derive(Debug, PartialEq, Eq)]
+pub enum OrderProblem {
+    /// Two stories have this id.
+    Duplicate(StoryId),
+    /// A story waits for one that does not exist.
+    Unknown {
+        /// The story that waits.
+        story: StoryId,
+        /// What it waits for.
+        after: StoryId,
+    },
+    /// These stories wait for each other, in this order.
+    Circle(Vec<StoryId>),
+}
+
+/// Finds the first problem in an order.
+///
+/// # Errors
+/// The problem.
+pub fn check(stories: &[Story]) -> Result<(), OrderProblem> {
+    let mut known = BTreeMap::new();
+    for story in stories {
+        if known.insert(&story.id, story).is_some() {
+            return Err(OrderProblem::Duplicate(story.id.clone()));
+        }
+    }
+    for story in stories {
+        if let Some(after) = story.after.iter().find(|after| !known.contains_key(after)) {
+            return Err(OrderProblem::Unknown { story: story.id.clone(), after: after.clone() });
+        }
+    }
+    let settled = settle(stories);
+    match stories.iter().find(|story| !settled.contains(&story.id)) {
+        Some(stuck) => Err(OrderProblem::Circle(circle_from(stuck, &known, &settled))),
+        None => Ok(()),
+    }
+}
+
+/// The stories that can be done in some order: all of them, unless there is a circle.
+fn settle(stories: &[Story]) -> BTreeSet<&StoryId> {
+    let mut waiting: BTreeMap<&StoryId, usize> = BTreeMap::new();
+    let mut waiters: BTreeMap<&StoryId, Vec<&StoryId>> = BTreeMap::new();
+    for story in stories {
+        waiting.insert(&story.id, story.after.len());
+        for after in &story.after {
+            waiters.entry(after).or_default().push(&story.id);
+        }
+    }
+    let mut ready: Vec<&StoryId> = waiting.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
+    let mut settled = BTreeSet::new();
+    while let Some(id) = ready.pop() {
+        settled.insert(id);
+        for waiter in waiters.remove(id).unwrap_or_default() {
+            if let Some(count) = waiting.get_mut(waiter) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(waiter);
+                }
+            }
+        }
+    }
+    settled
+}
+
+/// Follows unsettled dependencies until one repeats.
+fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, settled: &BTreeSet<&StoryId>) -> Vec<StoryId> {
+    let mut path: Vec<&StoryId> = Vec::new();
+    let mut at = stuck;
+    while !path.contains(&&at.id) {
+        path.push(&at.id);
+        let Some(next) = at.after.iter().find(|after| !settled.contains(after)).and_then(|after| known.get(after)) else { break };
+        at = next;
+    }
+    let from = path.iter().position(|id| **id == at.id).unwrap_or_default();
+    let mut circle: Vec<StoryId> = path.into_iter().skip(from).cloned().collect();
+    circle.push(at.id.clone());
+    circle
+}

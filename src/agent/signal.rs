@@ -77,6 +77,12 @@ impl Scanner {
         }
     }
 
+    /// Whether a line could matter: most of an agent's output cannot, and there may be gigabytes of it.
+    #[must_use]
+    pub fn cares_about(&self, line: &[u8]) -> bool {
+        !self.prompt.is_empty() || self.open.is_some() || line.iter().any(|byte| matches!(byte, b'<' | b'`' | b'~'))
+    }
+
     /// Takes the next line, without its newline.
     pub fn line(&mut self, line: &str) {
         let line = line.trim_end();

@@ -1,5 +1,7 @@
 //! Plain text from an agent: cut into lines of bounded length, the whole of it searched for the promise.
 
+use std::borrow::Cow;
+
 use super::{Scanner, Signal};
 
 /// A longer line cannot be a tag; only its beginning is shown.
@@ -12,14 +14,14 @@ pub struct TextReader {
     line: Vec<u8>,
     /// The line under way is longer than the buffer.
     overlong: bool,
-    last: String,
+    last: Vec<u8>,
 }
 
 impl TextReader {
     /// For an agent that was given `prompt`.
     #[must_use]
     pub fn new(prompt: &str) -> Self {
-        TextReader { scanner: Scanner::new(prompt), line: Vec::new(), overlong: false, last: String::new() }
+        TextReader { scanner: Scanner::new(prompt), line: Vec::new(), overlong: false, last: Vec::new() }
     }
 
     /// Takes a piece of output.
@@ -40,8 +42,8 @@ impl TextReader {
 
     /// The last line that is not blank, as the agent wrote it.
     #[must_use]
-    pub fn last_line(&self) -> &str {
-        &self.last
+    pub fn last_line(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.last)
     }
 
     /// Whether a promise has been heard so far.
@@ -60,15 +62,14 @@ impl TextReader {
     }
 
     fn end_line(&mut self) {
-        let text = console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)).into_owned();
         if self.overlong {
             // Not a line that could be a tag or a fence; what it starts with still separates what is around it.
             self.scanner.line("…");
-        } else {
-            self.scanner.line(&text);
+        } else if self.scanner.cares_about(&self.line) {
+            self.scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)));
         }
-        if !text.trim().is_empty() {
-            self.last = text;
+        if !self.line.trim_ascii().is_empty() {
+            std::mem::swap(&mut self.line, &mut self.last);
         }
         self.line.clear();
         self.overlong = false;

@@ -28,42 +28,50 @@ pub enum Settled {
 }
 
 impl Keeper {
-    /// Checks that the branch is active and at the checkpoint, and takes in what the user did.
+    /// Checks that the branch is active and at the checkpoint; gives the tip if the user has committed on it.
     ///
     /// # Errors
     /// A [`Problem`] if HEAD is elsewhere or the branch has lost the checkpoint.
-    pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
+    pub async fn verify_branch(&self, footing: &Footing) -> Result<Option<Oid>> {
         let refs = self.repo.refs().await?;
         let (branch, short) = (self.names.branch(), self.names.short_branch());
         let head = self.repo.head(&refs).await?;
-        let Head::Branch { name, oid: tip } = &head else {
-            bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}")));
+        let tip = match &head {
+            Head::Branch { name, oid } if *name == branch => oid,
+            _ => bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}"))),
         };
-        if *name != branch {
-            bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}")));
+        if *tip == footing.checkpoint {
+            return Ok(None);
         }
+        if !self.repo.is_ancestor(&footing.checkpoint, tip).await? {
+            let checkpoint = footing.checkpoint.short();
+            bail!(
+                Problem::refused(format!("{short} is at {}, which does not contain the last checkpoint {checkpoint}", tip.short()))
+                    .hint(format!("git reset --keep {checkpoint}   to go back to the checkpoint"))
+                    .hint("git ralph abort   to give the run up; nothing is lost")
+            );
+        }
+        Ok(Some(tip.clone()))
+    }
+
+    /// Verifies the branch and takes in what the user did on it and in the work tree.
+    ///
+    /// # Errors
+    /// As [`Keeper::verify_branch`], or if an operation of git is under way.
+    pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
+        let moved = self.verify_branch(footing).await?;
         if let Some(operation) = self.repo.under_way().await? {
             bail!(
                 Problem::refused(format!("a {operation} is under way in this work tree"))
                     .hint(format!("finish or abort the {operation} first; 'git status' says how"))
             );
         }
-        let moved = *tip != footing.checkpoint;
-        if moved && !self.repo.is_ancestor(&footing.checkpoint, tip).await? {
-            bail!(
-                Problem::refused(format!(
-                    "{short} is at {}, which does not contain the last checkpoint {}",
-                    tip.short(),
-                    footing.checkpoint.short()
-                ))
-                .hint(format!("git reset --keep {}   to go back to the checkpoint", footing.checkpoint.short()))
-                .hint("git ralph abort   to give the run up; nothing is lost")
-            );
-        }
+        let tip = moved.as_ref().unwrap_or(&footing.checkpoint);
         let snapshot = self.snapshot(tip).await?;
         if snapshot.changes.is_empty() {
             self.note(tip, None).await?;
-            return Ok(if moved { Settled::Commits { checkpoint: tip.clone() } } else { Settled::Same });
+            let same = moved.is_none() && footing.base == footing.checkpoint;
+            return Ok(if same { Settled::Same } else { Settled::Commits { checkpoint: tip.clone() } });
         }
         let base = self.repo.commit(&snapshot.tree, &[tip], "the user's edits\n").await?;
         self.note(tip, Some(&base)).await?;

@@ -9,7 +9,7 @@ use crate::config::{AgentChoice, Finish, Flags, parse_duration};
 /// How a loop is to run.
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// The agent, as configured by ralph.<name>.cmd
+    /// The agent, as configured by `ralph.<name>.cmd`
     #[arg(long, value_name = "NAME", conflicts_with = "agent_command")]
     pub agent: Option<String>,
     /// Retries after a story's first attempt [default: 3]

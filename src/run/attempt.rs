@@ -41,7 +41,7 @@ impl Workshop<'_> {
             transcript.write(stream, bytes)?;
             if stream == Stream::Stdout {
                 reader.feed(bytes);
-                self.reporter.activity(&Activity::Said { story: &story.id, line: reader.last_line() });
+                self.reporter.activity(&Activity::Said { story: &story.id, line: &reader.last_line() });
             }
             Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
         };

@@ -13,6 +13,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::process::{self, holders_of, is_alive};
 
+const ROUNDS: u32 = 20;
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
 /// A lock that is held.
@@ -57,13 +58,14 @@ impl Lock {
     /// # Errors
     /// If the file cannot be used.
     pub async fn take_over(path: &Path) -> Result<Result<Lock, Holder>> {
-        match Lock::take(path)? {
-            Err(Holder::Orphans(pids)) => {
-                process::end(&pids, ORPHAN_GRACE).await;
-                Lock::take(path)
+        for _ in 0..ROUNDS {
+            match Lock::take(path)? {
+                // While some are being ended, others may be born.
+                Err(Holder::Orphans(pids)) => process::end(&pids, ORPHAN_GRACE).await,
+                other => return Ok(other),
             }
-            other => Ok(other),
         }
+        Lock::take(path)
     }
 
     /// Whether a living git-ralph has the lock, and which process it is.

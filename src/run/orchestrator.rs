@@ -52,8 +52,6 @@ pub struct Orchestrator<'a> {
     pub source: &'a dyn Fn() -> Result<Change>,
 }
 
-type Underway<'u> = FuturesUnordered<LocalBoxFuture<'u, (StoryId, Result<Vec<Event>>)>>;
-
 impl Orchestrator<'_> {
     /// Works until the machine says that the loop is over.
     ///
@@ -62,50 +60,97 @@ impl Orchestrator<'_> {
     pub async fn run(self) -> Result<End> {
         let Orchestrator { workshop, journal, state, policy, source } = self;
         let mut scribe = Scribe { journal, state, reporter: workshop.reporter };
-        let mut change = source()?;
-        let mut underway: Underway<'_> = FuturesUnordered::new();
-        let mut busy: BTreeSet<StoryId> = BTreeSet::new();
+        let mut library = Library { change: source()?, source, complaint: None };
+        let mut floor = Floor::new(&workshop);
         let mut stop = workshop.stop.clone();
         let mut heard = Urgency::None;
         loop {
-            match source() {
-                Ok(read) => change = read,
-                Err(error) => scribe.record(Event::SourceUnreadable { error: format!("{error:#}") }).await?,
-            }
-            let done = change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
-            workshop.reporter.activity(&Activity::Planned { done, total: change.stories.len() });
-            match scribe.state.next(&change.stories, &policy) {
-                Next::End(end) if underway.is_empty() => {
+            library.reload(&mut scribe).await?;
+            match scribe.state.next(&library.change.stories, &policy) {
+                Next::End(end) if floor.underway.is_empty() => {
                     scribe.record(Event::LoopEnded { end: end.clone() }).await?;
                     return Ok(end);
                 }
                 Next::End(_) => {}
-                Next::Steps(steps) => {
-                    for step in steps.into_iter().filter(|step| !busy.contains(step.story())).collect::<Vec<_>>() {
-                        let task = Task::new(&step, &change, scribe.state, workshop.agent)?;
-                        if let Some(event) = task.intent() {
-                            scribe.record(event).await?;
-                        }
-                        busy.insert(step.story().clone());
-                        underway.push(Box::pin(workshop.perform(task)));
-                    }
-                }
+                Next::Steps(steps) => floor.launch(steps, &library.change, &mut scribe).await?,
             }
             tokio::select! {
-                Some((story, events)) = underway.next() => {
-                    busy.remove(&story);
+                Some((story, events)) = floor.underway.next() => {
+                    floor.busy.remove(&story);
                     for event in events? {
                         scribe.record(event).await?;
                     }
                 }
                 urgency = stop.reached(above(heard)) => {
                     heard = urgency;
-                    match stop_kind(urgency) {
-                        Some(how) => scribe.record(Event::StopRequested { how }).await?,
-                        None => bail!(Quit),
-                    }
+                    scribe.stop(urgency).await?;
                 }
             }
+        }
+    }
+}
+
+/// The stories as their source had them last; one that cannot be read now is complained about once.
+struct Library<'a> {
+    change: Change,
+    source: &'a dyn Fn() -> Result<Change>,
+    complaint: Option<String>,
+}
+
+impl Library<'_> {
+    async fn reload(&mut self, scribe: &mut Scribe<'_>) -> Result<()> {
+        match (self.source)().map_err(|error| format!("{error:#}")) {
+            Ok(change) => {
+                self.change = change;
+                self.complaint = None;
+            }
+            Err(error) if self.complaint.as_ref() == Some(&error) => {}
+            Err(error) => {
+                self.complaint = Some(error.clone());
+                scribe.record(Event::SourceUnreadable { error }).await?;
+            }
+        }
+        let done = self.change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
+        scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
+        Ok(())
+    }
+}
+
+/// The steps that are under way, at most one a story.
+struct Floor<'w> {
+    workshop: &'w Workshop<'w>,
+    underway: FuturesUnordered<LocalBoxFuture<'w, (StoryId, Result<Vec<Event>>)>>,
+    busy: BTreeSet<StoryId>,
+}
+
+impl<'w> Floor<'w> {
+    fn new(workshop: &'w Workshop<'w>) -> Self {
+        Floor { workshop, underway: FuturesUnordered::new(), busy: BTreeSet::new() }
+    }
+
+    async fn launch(&mut self, steps: Vec<Step>, change: &Change, scribe: &mut Scribe<'_>) -> Result<()> {
+        for step in steps {
+            if !self.busy.insert(step.story().clone()) {
+                continue;
+            }
+            if matches!(step, Step::Attempt { .. }) {
+                self.verify_branch(scribe).await?;
+            }
+            let task = Task::new(step, change, scribe.state, self.workshop.agent)?;
+            if let Some(event) = task.intent() {
+                scribe.record(event).await?;
+            }
+            self.underway.push(Box::pin(self.workshop.perform(task)));
+        }
+        Ok(())
+    }
+
+    /// No agent is started unless the branch is active and at the checkpoint; commits of the user's on it are taken in.
+    async fn verify_branch(&self, scribe: &mut Scribe<'_>) -> Result<()> {
+        let footing = scribe.state.footing.clone().context("the journal has no initial state")?;
+        match self.workshop.keeper.verify_branch(&footing).await? {
+            Some(checkpoint) => scribe.record(Event::CommitsAdopted { checkpoint }).await,
+            None => Ok(()),
         }
     }
 }
@@ -163,6 +208,13 @@ impl Scribe<'_> {
         self.reporter.event(&record, self.state);
         Ok(())
     }
+
+    async fn stop(&mut self, urgency: Urgency) -> Result<()> {
+        match stop_kind(urgency) {
+            Some(how) => self.record(Event::StopRequested { how }).await,
+            None => bail!(Quit),
+        }
+    }
 }
 
 /// A step with everything that it needs, cut loose from the state that goes on changing.
@@ -176,12 +228,12 @@ struct Task {
 }
 
 impl Task {
-    fn new(step: &Step, change: &Change, state: &RunState, agent: &Agent) -> Result<Self> {
+    fn new(step: Step, change: &Change, state: &RunState, agent: &Agent) -> Result<Self> {
         let footing = state.footing.clone().context("the journal has no initial state")?;
         let story = change.story(step.story()).cloned();
         let change = Change { stories: Vec::new(), ..change.clone() };
         let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
-        Ok(Task { step: step.clone(), change, story, footing, agent: agent.name.clone(), progress })
+        Ok(Task { step, change, story, footing, agent: agent.name.clone(), progress })
     }
 
     /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.

@@ -1,0 +1,194 @@
+//! Agents as commands: how they are found, fed, heard and ended.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{COMPLETE, World, is_gone};
+
+#[test]
+fn a_missing_program_is_found_before_the_first_write() {
+    let world = World::new();
+    world.stories(1, "command = ['no-such-agent', '--flag']");
+    world.ralph(&["start", "work"]).code(128).says("the agent 'no-such-agent' was not found");
+    world.ralph(&["start", "work", "--", "./nor-this"]).code(128).says("was not found");
+    world.git(&["config", "ralph.mine.cmd", "nor-that --x"]);
+    world.ralph(&["start", "work", "--agent", "mine"]).code(128).says("the agent 'nor-that' was not found");
+    world.ralph(&["start", "work", "--agent", "mien"]).code(128).says("there is no agent 'mien'; did you mean 'mine'?");
+    world.stories(1, "");
+    world.ralph(&["start", "work"]).code(128).says("no agent is configured");
+    assert_eq!(world.branch(), "main");
+    assert!(!world.exists(".git/ralph/runs"));
+}
+
+#[test]
+fn the_command_of_the_change_file_and_of_the_configuration() {
+    let world = World::new();
+    let agent = world.agent(&format!("echo \"$1\" >arg; {COMPLETE}"));
+    world.stories(1, &format!("command = ['{agent}', 'from file']"));
+    world.ralph(&["start", "work", "--finish", "cleanup"]).code(0);
+    assert_eq!(world.read("arg"), "from file\n");
+    world.git(&["config", "ralph.mine.cmd", &format!("{agent} \"from $RALPH_STORY\"")]);
+    world.git(&["config", "ralph.agent", "mine"]);
+    world.stories(1, "");
+    world.ralph(&["start", "work", "--finish", "cleanup"]).code(0);
+    assert_eq!(world.read("arg"), "from 1\n");
+    world.ralph(&["start", "work", "--finish", "cleanup", "--", &agent, "typed"]).code(0);
+    assert_eq!(world.read("arg"), "typed\n");
+}
+
+#[test]
+fn a_relative_command_is_meant_from_where_it_is_typed() {
+    let mut world = World::new();
+    world.stories(1, "");
+    world.write("tools/agent", &format!("#!/bin/sh\npwd >where; {COMPLETE}\n"));
+    fs::set_permissions(world.path("tools/agent"), fs::Permissions::from_mode(0o755)).unwrap();
+    let top = world.repo.clone();
+    world.repo = top.join("tools");
+    world.ralph(&["start", "work", "--", "./agent"]).code(0);
+    assert_eq!(fs::read_to_string(top.join("where")).unwrap(), format!("{}\n", top.display()));
+}
+
+#[test]
+fn a_transcript_of_every_attempt_is_on_the_disk_for_the_owner_alone() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent("echo out; echo err >&2; test $RALPH_ATTEMPT = 2 && echo '<promise>COMPLETE</promise>'");
+    world.start(&[]).code(0);
+    for attempt in 1..=2 {
+        let dir = world.run_dir().join(format!("attempts/1/{attempt}"));
+        assert!(fs::read_to_string(dir.join("stdout")).unwrap().starts_with("out\n"));
+        assert_eq!(fs::read_to_string(dir.join("stderr")).unwrap(), "err\n");
+        for file in ["stdout", "stderr", "prompt.md"] {
+            assert_eq!(fs::metadata(dir.join(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
+        }
+    }
+}
+
+#[test]
+fn an_echoed_prompt_or_a_quoted_tag_is_not_a_promise() {
+    let world = World::new();
+    world.change("work", "max-retries = 4\n[[story]]\nid = '1'\nprompt = '''\nSay:\n<promise>COMPLETE</promise>\n'''\n");
+    world.agent(
+        "case $RALPH_ATTEMPT in
+         1) cat;;
+         2) sed 's/^/  /';;
+         3) tr -s ' \\n' '\\n\\n';;
+         4) echo 'I shall say <promise>COMPLETE</promise> soon'; echo '```'; echo '<promise>COMPLETE</promise>'; echo '```';;
+         5) echo '<promise>COMPLETE</promise>' >&2;;
+         esac",
+    );
+    world.start(&[]).code(1);
+    assert_eq!(world.count("attempt-started"), 5);
+    assert_eq!(world.count("checkpoint-landed"), 0);
+}
+
+#[test]
+fn failed_beats_complete_in_one_message() {
+    let world = World::new();
+    world.stories(1, "max-retries = 1");
+    world.agent(
+        "if [ $RALPH_ATTEMPT = 1 ]; then printf '<promise>FAILED: a</promise>\\n<promise>COMPLETE</promise>\\n'
+         else printf '<promise>COMPLETE</promise>\\n<promise>FAILED: b</promise>\\n'; fi",
+    );
+    world.start(&[]).code(1);
+    assert_eq!(world.count("checkpoint-landed"), 0);
+}
+
+#[test]
+fn an_agent_that_lingers_after_its_promise_is_ended_and_counts() {
+    let world = World::new();
+    world.stories(1, "");
+    world.git(&["config", "ralph.lingerTimeout", "1s"]);
+    world.agent("echo x >done; echo '<promise>COMPLETE</promise>'; sleep 600");
+    world.start(&[]).code(0);
+    assert_eq!(world.count("checkpoint-landed"), 1);
+    let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
+    assert_eq!(ended["exit"]["kind"], "lingered");
+}
+
+#[test]
+fn an_agent_that_takes_too_long_is_ended_and_told_so() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent("test $RALPH_ATTEMPT = 2 && { echo '<promise>COMPLETE</promise>'; exit; }; while :; do echo busy; sleep 0.1; done");
+    world.start(&["--attempt-timeout", "1s"]).code(0);
+    assert!(world.prompt("1", 2).contains("was stopped after 1 seconds, the time limit for an attempt"));
+}
+
+#[test]
+fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.git(&["config", "ralph.grace", "1s"]);
+    let pids = world.outside("pids");
+    world.agent(&format!(
+        "trap '' TERM; echo $$ >>{0}; setsid sh -c 'trap \"\" TERM; echo $$ >>{0}; while :; do sleep 0.1; done' & while :; do sleep 0.1; done",
+        pids.display()
+    ));
+    world.start(&["--idle-timeout", "1s"]).code(1);
+    for pid in fs::read_to_string(&pids).unwrap().lines() {
+        assert!(is_gone(pid), "{pid} is alive");
+    }
+}
+
+#[test]
+fn what_a_successful_agent_leaves_running_is_ended_and_said() {
+    let world = World::new();
+    world.stories(1, "");
+    let pid = world.outside("pid");
+    world.agent(&format!(
+        "setsid sh -c 'echo $$ >{0}; exec sleep 600' >/dev/null 2>&1 & while [ ! -s {0} ]; do sleep 0.01; done; {COMPLETE}",
+        pid.display()
+    ));
+    world.start(&[]).code(0).says("ended what the agent left running: sleep");
+    assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+}
+
+#[test]
+fn a_prompt_that_is_never_read_blocks_nobody() {
+    let world = World::new();
+    world.change("work", &format!("[[story]]\nid = '1'\nprompt = '''{}'''\n", "x".repeat(1_000_000)));
+    world.agent(COMPLETE);
+    world.start(&[]).code(0);
+}
+
+#[test]
+fn a_big_prompt_arrives_whole_and_stdin_is_closed() {
+    let world = World::new();
+    world.change("work", &format!("[[story]]\nid = '1'\nprompt = '''{}'''\n", "x".repeat(200_000)));
+    world.agent(&format!("tr -dc x | wc -c >count; {COMPLETE}"));
+    world.start(&[]).code(0);
+    assert!(world.read("count").trim().parse::<u32>().unwrap() >= 200_000);
+}
+
+#[test]
+fn gates_run_in_order_in_the_work_tree_each_with_its_limit() {
+    let world = World::new();
+    world.change("work", "verify = ['echo one >>gates; pwd >>gates']\nverify-timeout = '1s'\nmax-retries = 1\n[[story]]\nid = '1'\nverify = ['echo two >>gates', 'test $RALPH_ATTEMPT = 2 || sleep 600']\n");
+    world.agent(COMPLETE);
+    world.start(&[]).code(0).says("did not end within 1 s");
+    assert_eq!(world.read("gates"), format!("one\n{}\ntwo\n", world.repo.display()));
+    assert!(world.prompt("1", 2).contains("stopped after 1 seconds"), "{}", world.prompt("1", 2));
+}
+
+#[test]
+fn output_without_end_stays_within_a_fixed_buffer() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent("head -c 200000000 /dev/zero | tr '\\0' x; echo; yes | head -c 5000000; echo '<promise>COMPLETE</promise>'");
+    let running = world.spawn_start(&["-q"]);
+    let pid = running.pid();
+    let mut peak = 0;
+    world.wait_for("the end", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let hwm = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(hwm.unwrap_or(0));
+        status.contains("State:\tZ") || hwm.is_none()
+    });
+    running.finish().code(0);
+    assert!(peak > 0 && peak < 64 * 1024, "peak memory {peak} kB");
+    assert_eq!(fs::metadata(world.run_dir().join("attempts/1/1/stdout")).unwrap().len(), 205_000_029);
+}

@@ -1,0 +1,137 @@
+//! Stopping: Ctrl-C once and twice, SIGTERM, SIGHUP, `git ralph stop`.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::support::{COMPLETE, Running, World, is_gone};
+
+/// A run whose first story is done and whose second agent is at work, deaf to TERM if asked.
+fn at_work(world: &World, trap: &str) -> Running {
+    world.stories(2, "");
+    let (pid, slept) = (world.outside("pid"), world.outside("slept"));
+    world.agent(&format!(
+        "{trap} echo $RALPH_STORY >s$RALPH_STORY
+         if [ $RALPH_STORY = 2 ] && [ ! -e {1} ]; then echo $$ >{0}; touch {1}; while :; do sleep 0.1; done; fi; {COMPLETE}",
+        pid.display(),
+        slept.display()
+    ));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the second agent", || slept.exists());
+    running
+}
+
+fn agent_is_gone(world: &World) -> bool {
+    is_gone(&fs::read_to_string(world.outside("pid")).unwrap())
+}
+
+fn stopped_cleanly(world: &World) {
+    assert!(agent_is_gone(world));
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert!(!world.exists("s2"));
+    assert_eq!(world.git(&["show", "refs/ralph/work/attempts/2/1:s2"]), "2");
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
+}
+
+#[test]
+fn one_ctrl_c_ends_the_agent_rolls_back_and_exits_130() {
+    let world = World::new();
+    let running = at_work(&world, "");
+    running.signal("INT");
+    running.finish().code(130).says("interrupted").says("git ralph resume work");
+    stopped_cleanly(&world);
+}
+
+#[test]
+fn sigterm_and_sighup_stop_cleanly() {
+    for signal in ["TERM", "HUP"] {
+        let world = World::new();
+        let running = at_work(&world, "");
+        running.signal(signal);
+        running.finish().code(130);
+        stopped_cleanly(&world);
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_quits_now_and_leaves_a_resumable_run() {
+    let world = World::new();
+    let running = at_work(&world, "trap '' TERM;");
+    running.signal("INT");
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(800));
+    assert!(!agent_is_gone(&world), "the same Ctrl-C twice within half a second is one: the agent has its grace period");
+    running.signal("INT");
+    running.finish().code(130).says("the run is left as it is").says("git ralph resume");
+    assert!(agent_is_gone(&world));
+    assert!(world.exists("s2"), "nothing was rolled back");
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
+}
+
+#[test]
+fn stop_waits_for_the_attempt_and_stop_now_ends_it() {
+    let world = World::new();
+    let running = at_work(&world, "");
+    world.ralph(&["stop"]).code(0).says("to stop after the attempt");
+    world.wait_for("the request to be taken", || world.count("stop-requested") == 1);
+    assert!(!agent_is_gone(&world));
+    world.ralph(&["stop", "--now"]).code(0);
+    running.finish().code(1).says("stopped");
+    stopped_cleanly(&world);
+}
+
+#[test]
+fn stop_after_the_attempt_lets_it_land() {
+    let world = World::new();
+    world.stories(3, "");
+    let (ready, go) = (world.outside("ready"), world.outside("go"));
+    world.agent(&format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; echo $RALPH_STORY >>order; {COMPLETE}",
+        ready.display(),
+        go.display()
+    ));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the agent", || ready.exists());
+    world.ralph(&["stop"]).code(0);
+    world.wait_for("the request to be taken", || world.count("stop-requested") == 1);
+    fs::write(go, "").unwrap();
+    running.finish().code(1);
+    assert_eq!(world.read("order"), "1\n");
+    world.ralph(&["stop"]).code(2).says("is not running");
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.read("order"), "1\n2\n3\n", "an old request does not stop a new loop");
+}
+
+#[test]
+fn an_interrupted_gate_costs_no_retry() {
+    let world = World::new();
+    let ready = world.outside("ready");
+    world.stories(1, &format!("max-retries = 0\nverify = ['test -e {0} || {{ touch {0}; sleep 600; }}']", ready.display()));
+    world.agent(COMPLETE);
+    let running = world.spawn_start(&[]);
+    world.wait_for("the gate", || ready.exists());
+    running.signal("INT");
+    running.finish().code(130);
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.count("attempt-started"), 2);
+}
+
+#[test]
+fn a_loop_started_with_hangup_ignored_goes_on_when_the_terminal_closes() {
+    let world = World::new();
+    world.stories(1, "");
+    let (ready, go) = (world.outside("ready"), world.outside("go"));
+    let agent = world.agent(&format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done; {COMPLETE}", ready.display(), go.display()));
+    let mut command = std::process::Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", &agent]).current_dir(&world.repo).env_clear();
+    command.envs(world.env().iter().map(|(k, v)| (k, v)));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let running = Running { child: command.spawn().unwrap() };
+    world.wait_for("the agent", || ready.exists());
+    running.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    fs::write(go, "").unwrap();
+    running.finish().code(0);
+    assert_eq!(world.count("checkpoint-landed"), 1);
+}

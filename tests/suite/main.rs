@@ -1,0 +1,15 @@
+//! Everything that is tested on a real repository, with real processes.
+#![allow(clippy::disallowed_methods, reason = "tests start the program and git themselves")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
+mod agents;
+mod change_files;
+mod ctrl_c;
+mod finish;
+mod git_commands;
+mod output;
+mod prompts;
+mod resume;
+mod runtime;
+mod scenarios;
+mod support;

@@ -1,0 +1,119 @@
+//! What is said where: data on stdout, words on stderr, exit statuses, JSON.
+
+use crate::support::{COMPLETE, World};
+
+#[test]
+fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
+    let world = World::new();
+    world.stories(1, "verify = ['true']");
+    world.agent(COMPLETE);
+    let output = world.start(&["--json", "--finish", "cleanup"]).code(0);
+    let events: Vec<serde_json::Value> = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "run-starting",
+            "run-started",
+            "attempt-started",
+            "agent-ended",
+            "gate-ended",
+            "attempt-accepted",
+            "checkpoint-landed",
+            "loop-ended",
+            "finish-started",
+            "finished"
+        ]
+    );
+    assert!(events.iter().enumerate().all(|(at, event)| event["seq"] == at + 1 && event["at"].is_string()));
+    assert_eq!(world.events(), events, "the journal holds the same events");
+    assert!(output.stderr.contains("checkpoint"), "{}", output.stderr);
+}
+
+#[test]
+fn status_says_where_the_run_stands_and_what_to_type() {
+    let world = World::new();
+    world.change("work", "max-retries = 0\n[[story]]\nid = 'one'\ntitle = 'First'\n[[story]]\nid = 'two'\ntitle = 'Second'\n");
+    world.agent("test $RALPH_STORY = one && echo '<promise>COMPLETE</promise>' || echo '<promise>FAILED: too hard</promise>'");
+    world.start(&[]).code(1);
+    let text = world.ralph(&["status"]).code(0).stdout;
+    assert_eq!(
+        text,
+        "work: open, 1 of 2 stories done\non ralph/work, started from main\nstopped: the retries of two are spent\n  done      one  First\n  \
+         failed    two  Second; the last attempt failed: too hard\nnext: git ralph resume work\n  or: git ralph finish work --cleanup\n  \
+         or: git ralph finish work --keep\n  or: git ralph abort work\n"
+    );
+    assert_eq!(world.ralph(&[]).code(0).stdout, text, "bare git ralph is status");
+    let json: serde_json::Value = serde_json::from_str(&world.ralph(&["status", "--json"]).code(0).stdout).unwrap();
+    assert_eq!((&json["schema"], &json["done"], &json["total"]), (&1.into(), &1.into(), &2.into()));
+    assert_eq!(json["stories"][1]["outcome"], "failed: too hard");
+    assert_eq!(json["stories"][1]["rescues"][0], "refs/ralph/work/attempts/two/1");
+    for command in text.lines().filter_map(|line| line.split_once(": git ralph ").map(|(_, rest)| rest)) {
+        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        world.ralph(&args).code(0);
+    }
+}
+
+#[test]
+fn dry_run_of_start_prints_the_plan_and_does_nothing() {
+    let world = World::new();
+    world.stories(2, "verify = ['make check']");
+    world.agent("touch ran");
+    let output = world.start(&["--dry-run"]).code(0);
+    let agent = world.outside("bin/agent");
+    let start = format!(
+        "git checkout -B ralph/work\ngit add -A\ngit commit --allow-empty -m \"initial state\"\n\n# story 1: Story 1\n{}\nsh -c 'make check'\ngit add -A\ngit commit --allow-empty -m \"checkpoint: 1\"\n",
+        agent.display()
+    );
+    assert!(output.stdout.starts_with(&start), "{}", output.stdout);
+    world.start(&["--dry-run", "-v"]).code(0).says("## Story 2: Story 2");
+    assert_eq!(world.branch(), "main");
+    assert!(!world.exists("ran") && !world.exists(".git/ralph/runs") && !world.exists(".git/ralph/locks"));
+}
+
+#[test]
+fn usage_errors_exit_129_and_help_and_version_0() {
+    let world = World::new();
+    for args in [
+        &["no-such-command"][..],
+        &["start", "--no-such-option"],
+        &["finish", "--cleanup", "--keep"],
+        &["start", "x", "--max-retries", "many"],
+        &["start"],
+    ] {
+        if args != ["start"] {
+            world.ralph(args).code(129);
+        }
+    }
+    world.stories(1, "");
+    world.ralph(&["start"]).code(129).says("which change?");
+    world.ralph(&["-h"]).code(0).says("Usage: git ralph");
+    assert!(world.ralph(&["--version"]).code(0).stdout.starts_with("git-ralph "));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let world = World::new();
+    let script = format!("{} -h | head -1 >/dev/null; exit 0", env!("CARGO_BIN_EXE_git-ralph"));
+    let output =
+        std::process::Command::new("bash").args(["-c", &format!("set -o pipefail; {script}")]).current_dir(&world.repo).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn agent_text_cannot_steer_the_terminal() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.agent("printf '\\033]0;owned\\007<promise>FAILED: \\033[31mred\\033[0m \\033]52;c;aGk=\\007bell\\007</promise>\\n'");
+    let output = world.start(&["-v"]).code(1);
+    assert!(!output.stderr.contains('\u{1b}') && !output.stderr.contains('\u{7}'), "{:?}", output.stderr);
+}
+
+#[test]
+fn quiet_says_only_what_is_wrong() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let output = world.start(&["-q", "--finish", "cleanup"]).code(0);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
+}

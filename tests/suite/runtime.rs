@@ -1,0 +1,70 @@
+//! The runtime is never blocked, and every git call has a limit that really ends it.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::support::{COMPLETE, World, is_gone, which};
+use git_ralph::git::{Git, Limits};
+
+#[tokio::test(flavor = "current_thread")]
+async fn git_operations_do_not_block_the_runtime() {
+    let world = World::new();
+    world.fake_git("sleep 1");
+    let env = world.env().iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let git = Git::plain(world.repo.clone(), env);
+    let mut ticks = 0;
+    let mut ticker = tokio::time::interval(Duration::from_millis(10));
+    let mut call = std::pin::pin!(git.call(["rev-parse", "HEAD"]).line());
+    let answer = loop {
+        tokio::select! {
+            answer = &mut call => break answer.unwrap(),
+            _ = ticker.tick() => ticks += 1,
+        }
+    };
+    assert_eq!(answer, world.git(&["rev-parse", "HEAD"]));
+    assert!(ticks > 20, "the timer ticked {ticks} times while git slept for a second");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_git_call_that_exceeds_its_limit_is_really_ended() {
+    let world = World::new();
+    let pids = world.outside("pids");
+    // A helper of git's that keeps the pipes open must go too.
+    world.fake_git(&format!("echo $$ >>{0}; sh -c 'echo $$ >>{0}; sleep 600' & sleep 600", pids.display()));
+    let env = world.env().iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let limit = Some(Duration::from_millis(300));
+    let git = Git::plain(world.repo.clone(), env).with_limits(Limits { query: limit, work: limit });
+    let error = git.call(["rev-parse", "HEAD"]).line().await.unwrap_err().to_string();
+    assert!(error.contains("'git rev-parse HEAD' did not end within"), "{error}");
+    assert!(error.contains("ralph.gitTimeout"), "{error}");
+    let pids = fs::read_to_string(pids).unwrap();
+    assert!(!pids.is_empty());
+    for pid in pids.lines() {
+        world.wait_for("the group to go", || is_gone(pid));
+    }
+}
+
+#[test]
+fn a_hanging_git_is_a_fatal_error_with_words() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world.git(&["config", "ralph.gitTimeout", "1s"]);
+    world.fake_git("case \"$*\" in *' add -A'*) sleep 600;; esac");
+    world.start(&[]).code(128).says("did not end within 1 s and was killed");
+    assert_eq!(world.branch(), "main", "nothing was touched yet");
+    fs::remove_file(world.outside("bin/git")).unwrap();
+    world.start(&[]).code(0);
+}
+
+#[test]
+fn the_loop_runs_with_git_found_on_the_path() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let calls = world.outside("calls");
+    world.fake_git(&format!("echo x >>{}", calls.display()));
+    world.start(&["--finish", "cleanup"]).code(0);
+    let calls = fs::read_to_string(calls).unwrap().lines().count();
+    assert!((10..60).contains(&calls), "{calls} calls of {}", which("git"));
+}

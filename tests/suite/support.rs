@@ -1,0 +1,285 @@
+//! A hermetic world for one test: its own home, repository, configuration and programs.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// No command of a test takes this long unless it hangs.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+pub const COMPLETE: &str = "echo '<promise>COMPLETE</promise>'";
+
+/// A repository with one commit on `main`, and everything around it.
+pub struct World {
+    root: TempDir,
+    /// Where commands are run.
+    pub repo: PathBuf,
+    env: Vec<(String, String)>,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    pub stdout: String,
+    pub stderr: String,
+    pub code: i32,
+}
+
+impl Output {
+    #[track_caller]
+    pub fn code(self, expected: i32) -> Self {
+        assert_eq!(self.code, expected, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(
+            self.stderr.contains(text) || self.stdout.contains(text),
+            "'{text}' is not said in\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let world = World::empty();
+        world.git(&["init", "-q", "-b", "main"]);
+        world.git(&["config", "user.name", "Test"]);
+        world.git(&["config", "user.email", "test@example.com"]);
+        world.write("README", "hello\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-q", "-m", "first"]);
+        world
+    }
+
+    /// A directory without a repository.
+    pub fn empty() -> Self {
+        let root = tempfile::Builder::new().prefix("ralph-test-").tempdir().unwrap();
+        let (repo, home, bin) = (root.path().join("repo"), root.path().join("home"), root.path().join("bin"));
+        for dir in [&repo, &home, &bin] {
+            fs::create_dir(dir).unwrap();
+        }
+        let program = Path::new(env!("CARGO_BIN_EXE_git-ralph")).parent().unwrap();
+        let path = format!("{}:{}:{}", bin.display(), program.display(), std::env::var("PATH").unwrap());
+        let env = [
+            ("PATH", path.as_str()),
+            ("HOME", home.to_str().unwrap()),
+            ("TZ", "UTC"),
+            ("LC_ALL", "C"),
+            ("TERM", "xterm-256color"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        World { repo: repo.canonicalize().unwrap(), env, root }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.repo.join(name)
+    }
+
+    /// A file outside of the repository.
+    pub fn outside(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub fn exists(&self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+
+    /// Writes the change file of `work` with stories `1` to `n`, and more text before them.
+    pub fn stories(&self, n: usize, head: &str) {
+        let stories: String = (1..=n).map(|id| format!("[[story]]\nid = \"{id}\"\ntitle = \"Story {id}\"\n")).collect();
+        self.change("work", &format!("{head}\n{stories}"));
+    }
+
+    pub fn change(&self, name: &str, text: &str) {
+        let common = self.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+        let dir = Path::new(common.trim()).join("ralph");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("{name}.toml")), text).unwrap();
+    }
+
+    /// A scripted agent: a shell script that is given as the command of `start`.
+    pub fn agent(&self, script: &str) -> String {
+        self.program("agent", script)
+    }
+
+    /// A program in front of all others on PATH; gives its path.
+    pub fn program(&self, name: &str, script: &str) -> String {
+        let path = self.root.path().join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Stands in for git: runs `script` (with the arguments in `$*`), then the real git as `$REAL_GIT "$@"`.
+    pub fn fake_git(&self, script: &str) {
+        let real = which("git");
+        self.program("git", &format!("REAL_GIT={real}\n{script}\nexec {real} \"$@\""));
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(&self.repo).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// The environment and directory of the world, for a test that starts programs itself.
+    pub fn env(&self) -> &[(String, String)] {
+        &self.env
+    }
+
+    #[track_caller]
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = self.command(&which("git"), args).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Runs git-ralph to its end; a hang is a failure.
+    #[track_caller]
+    pub fn ralph(&self, args: &[&str]) -> Output {
+        self.spawn(args).finish()
+    }
+
+    /// `git ralph start work -- <agent>`, with more options.
+    #[track_caller]
+    pub fn start(&self, options: &[&str]) -> Output {
+        let agent = self.outside("bin/agent");
+        let mut args = vec!["start", "work"];
+        args.extend(options);
+        args.extend(["--", agent.to_str().unwrap()]);
+        self.ralph(&args)
+    }
+
+    pub fn spawn(&self, args: &[&str]) -> Running {
+        Running { child: self.command(env!("CARGO_BIN_EXE_git-ralph"), args).spawn().unwrap() }
+    }
+
+    /// `git ralph start work -- <agent>`, left running.
+    pub fn spawn_start(&self, options: &[&str]) -> Running {
+        let agent = self.outside("bin/agent");
+        let mut args = vec!["start", "work"];
+        args.extend(options);
+        args.extend(["--", agent.to_str().unwrap()]);
+        self.spawn(&args)
+    }
+
+    /// The subjects of the commits of a branch, newest first.
+    pub fn subjects(&self, rev: &str) -> Vec<String> {
+        self.git(&["log", "--format=%s", rev, "--"]).lines().map(str::to_owned).collect()
+    }
+
+    pub fn branch(&self) -> String {
+        self.git(&["symbolic-ref", "--short", "HEAD"])
+    }
+
+    pub fn has_ref(&self, name: &str) -> bool {
+        self.command(&which("git"), &["rev-parse", "-q", "--verify", name]).output().unwrap().status.success()
+    }
+
+    /// The file that the journal of the change's first run is in.
+    pub fn run_dir(&self) -> PathBuf {
+        self.path(".git/ralph/runs/work/1")
+    }
+
+    pub fn prompt(&self, story: &str, attempt: u32) -> String {
+        let path = self.run_dir().join(format!("attempts/{story}/{attempt}/prompt.md"));
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    pub fn events(&self) -> Vec<serde_json::Value> {
+        let journal = fs::read_to_string(self.run_dir().join("journal.jsonl")).unwrap();
+        journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// How often an event of that name is in the journal.
+    pub fn count(&self, event: &str) -> usize {
+        self.events().iter().filter(|value| value["event"] == event).count()
+    }
+
+    /// Waits for something to become true.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !holds() {
+            assert!(started.elapsed() < LIMIT, "still waiting for {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A git-ralph that is at work.
+pub struct Running {
+    pub child: Child,
+}
+
+impl Running {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([format!("-{signal}"), self.pid().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    #[track_caller]
+    pub fn finish(mut self) -> Output {
+        let mut pipes = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
+        let out = std::thread::spawn(move || text(&mut pipes.0));
+        let err = std::thread::spawn(move || text(&mut pipes.1));
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if started.elapsed() > LIMIT {
+                self.child.kill().unwrap();
+                panic!("git-ralph hangs\n{}\n{}", out.join().unwrap(), err.join().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let code = status.code().unwrap_or_else(|| -status.signal().unwrap());
+        Output { stdout: out.join().unwrap(), stderr: err.join().unwrap(), code }
+    }
+}
+
+fn text(pipe: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a process has ended; one that nobody has reaped yet counts as ended.
+pub fn is_gone(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, |stat| stat.contains(") Z "))
+}
+
+/// The real program, whatever the world has on its PATH.
+pub fn which(name: &str) -> String {
+    let path = std::env::var("PATH").unwrap();
+    let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("no {name} on PATH")).to_str().unwrap().to_owned()
+}

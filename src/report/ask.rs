@@ -4,6 +4,7 @@ use anyhow::Result;
 use console::Term;
 use dialoguer::Select;
 use dialoguer::theme::ColorfulTheme;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Finish;
 
@@ -79,6 +80,8 @@ impl Answer<usize> {
 }
 
 async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
+    // Ctrl-C at the question comes back as its answer; the signal that goes with it must not end the process.
+    let _heard = signal(SignalKind::interrupt())?;
     let asked = tokio::task::spawn_blocking(move || {
         let _cursor = Cursor;
         Select::with_theme(&ColorfulTheme::default()).with_prompt(prompt).items(items).default(0).interact_opt()

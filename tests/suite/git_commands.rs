@@ -1,1 +1,155 @@
-//! git_commands
+//! The documents name porcelain commands; other commands run. Each pair is compared here by its effect.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::support::{COMPLETE, World};
+
+/// A repository with something of everything, the same each time.
+fn messy() -> World {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    for name in ["edited", "deleted", "staged", "both", "renamed", "dir/inner", "swapped/file"] {
+        world.write(name, &format!("{name}\n"));
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "second"]);
+    world.write("edited", "more\n");
+    fs::remove_file(world.path("deleted")).unwrap();
+    world.write("staged", "staged\n");
+    world.write("both", "staged\n");
+    world.git(&["add", "staged", "both"]);
+    world.write("both", "both\n");
+    world.git(&["mv", "renamed", "moved"]);
+    world.write("untracked dir/file", "new\n");
+    world.write("ignored.log", "ignored\n");
+    world.write("script", "#!/bin/sh\n");
+    fs::set_permissions(world.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("edited", world.path("link")).unwrap();
+    world.stories(1, "max-retries = 0");
+    world
+}
+
+/// What the agent does in both repositories.
+const WORK: &str = "echo agent >>edited; rm dir/inner; echo agent >dir/new; rm -r swapped; echo now-a-file >swapped; echo agent >other.log; chmod -x script";
+
+/// Every file of the work tree with its kind, executable bit and content.
+fn files(world: &World) -> BTreeMap<String, String> {
+    fn walk(dir: &Path, top: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            if path.file_name().unwrap() == ".git" {
+                continue;
+            }
+            let name = path.strip_prefix(top).unwrap().display().to_string();
+            if meta.is_dir() {
+                walk(&path, top, found);
+            } else if meta.is_symlink() {
+                found.insert(name, format!("-> {}", fs::read_link(&path).unwrap().display()));
+            } else {
+                found.insert(name, format!("{} {}", meta.permissions().mode() & 0o111 != 0, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&world.repo, &world.repo, &mut found);
+    found
+}
+
+/// What both ways must agree on: HEAD, the history, the trees, the status, the files.
+fn effect(world: &World) -> (String, Vec<String>, String, String, BTreeMap<String, String>) {
+    (
+        world.branch(),
+        world.subjects("HEAD"),
+        world.git(&["log", "--format=%T", "HEAD"]),
+        world.git(&["status", "--porcelain=v2", "--ignored"]),
+        files(world),
+    )
+}
+
+fn sh(world: &World, script: &str) {
+    let output = std::process::Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(&world.repo)
+        .envs(world.env().iter().map(|(k, v)| (k, v)))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The documented way, up to the end of the agent.
+fn documented_start(world: &World) {
+    sh(world, "git checkout -q -B ralph/work; git add -A; git commit -q --allow-empty -m 'initial state'");
+}
+
+#[test]
+fn start_has_the_effect_of_checkout_add_and_commit() {
+    let (ours, documented) = (messy(), messy());
+    // An agent that is cut down before it does anything leaves what `start` made.
+    ours.agent("exit 0");
+    ours.start(&[]).code(1);
+    documented_start(&documented);
+    assert_eq!(effect(&ours), effect(&documented));
+}
+
+#[test]
+fn a_checkpoint_has_the_effect_of_add_and_commit() {
+    let (ours, documented) = (messy(), messy());
+    ours.agent(&format!("{WORK}; {COMPLETE}"));
+    ours.start(&[]).code(0);
+    documented_start(&documented);
+    sh(&documented, WORK);
+    sh(&documented, "git add -A; git commit -q --allow-empty -m 'checkpoint: 1'");
+    assert_eq!(effect(&ours), effect(&documented));
+}
+
+#[test]
+fn a_rollback_has_the_effect_of_reset_and_clean() {
+    let (ours, documented) = (messy(), messy());
+    ours.agent(&format!("{WORK}; exit 1"));
+    ours.start(&[]).code(1);
+    documented_start(&documented);
+    sh(&documented, WORK);
+    sh(&documented, "git reset -q --hard HEAD; git clean -q -fd");
+    assert_eq!(effect(&ours), effect(&documented));
+}
+
+#[test]
+fn cleanup_has_the_effect_of_checkout_merge_squash_reset_and_branch_delete() {
+    let (ours, documented) = (World::new(), World::new());
+    for world in [&ours, &documented] {
+        world.write("edited", "1\n");
+        world.write("dir/inner", "1\n");
+        world.write("swapped/file", "1\n");
+        world.write("script", "1\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "second"]);
+        world.stories(1, "");
+    }
+    ours.agent(&format!("{WORK}; {COMPLETE}"));
+    ours.start(&["--finish", "cleanup"]).code(0);
+    documented_start(&documented);
+    sh(&documented, WORK);
+    sh(&documented, "git add -A; git commit -q --allow-empty -m 'checkpoint: 1'");
+    sh(&documented, "git checkout -q main; git merge -q --squash ralph/work; git reset -q HEAD; git branch -q -D ralph/work");
+    assert_eq!(effect(&ours), effect(&documented));
+    assert_eq!(ours.git(&["for-each-ref", "refs/heads"]), documented.git(&["for-each-ref", "refs/heads"]));
+}
+
+#[test]
+fn the_commands_of_the_dry_run_are_the_documented_ones() {
+    let page = include_str!("../../docs/git-commands.md");
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let plan = world.start(&["--dry-run"]).code(0).stdout;
+    world.start(&[]).code(0);
+    let finish = world.ralph(&["finish", "--cleanup", "--dry-run"]).code(0).stdout;
+    for line in plan.lines().chain(finish.lines()).filter(|line| line.starts_with("git ")) {
+        let command: String = line.replace("work", "<change>").replace("main", "<original>").replace("checkpoint: 1", "checkpoint: <id>");
+        assert!(page.contains(&format!("`{command}`")), "docs/git-commands.md does not name `{command}`");
+    }
+}

@@ -1,1 +1,189 @@
-//! prompts
+//! Questions on a real terminal, answered by keys and judged by what is on the screen.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::support::{COMPLETE, LIMIT, World};
+
+const DOWN: &str = "\u{1b}[B";
+const ENTER: &str = "\r";
+const CTRL_C: &str = "\u{3}";
+
+/// git-ralph on a terminal of 100 by 30.
+struct Screen {
+    parser: Arc<Mutex<vt100::Parser>>,
+    child: Box<dyn Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    _master: Box<dyn MasterPty + Send>,
+}
+
+impl Screen {
+    fn new(world: &World, args: &[&str]) -> Self {
+        let pair = native_pty_system().openpty(PtySize { rows: 30, cols: 100, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_git-ralph"));
+        command.args(args);
+        command.cwd(&world.repo);
+        command.env_clear();
+        for (name, value) in world.env() {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(30.try_into().unwrap(), 100.try_into().unwrap(), 200)));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let screen = Arc::clone(&parser);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count) = reader.read(&mut buffer) {
+                if count == 0 {
+                    break;
+                }
+                screen.lock().unwrap().process(&buffer[..count]);
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Screen { parser, child, keys, _master: pair.master }
+    }
+
+    fn text(&self) -> String {
+        self.parser.lock().unwrap().screen().contents()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, words: &str) {
+        let started = Instant::now();
+        while !self.text().contains(words) {
+            assert!(started.elapsed() < LIMIT, "'{words}' is not on the screen:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    #[track_caller]
+    fn end(mut self) -> (u32, String) {
+        let started = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status.exit_code();
+            }
+            assert!(started.elapsed() < LIMIT, "git-ralph hangs:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!self.parser.lock().unwrap().screen().hide_cursor(), "the cursor is visible again");
+        (code, self.text())
+    }
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("echo x >new; {COMPLETE}"));
+    world
+}
+
+fn start(world: &World) -> Screen {
+    Screen::new(world, &["start", "work", "--", world.outside("bin/agent").to_str().unwrap()])
+}
+
+#[test]
+fn the_completion_choice_describes_both_and_names_the_original_branch() {
+    let world = world();
+    let mut screen = start(&world);
+    screen.wait_for("How should the run be completed?");
+    screen.wait_for("cleanup  back to main, everything as uncommitted changes, ralph/work deleted");
+    screen.wait_for("keep     stay on ralph/work with its checkpoints, main untouched");
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? new".to_owned()));
+}
+
+#[test]
+fn keep_can_be_chosen() {
+    let world = world();
+    let mut screen = start(&world);
+    screen.wait_for("keep     stay on");
+    screen.press(DOWN);
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert_eq!(world.branch(), "ralph/work");
+    world.ralph(&["resume"]).code(2);
+}
+
+#[test]
+fn ctrl_c_at_the_choice_leaves_the_run_open_and_the_cursor_visible() {
+    let world = world();
+    let mut screen = start(&world);
+    screen.wait_for("keep     stay on");
+    screen.press(CTRL_C);
+    let (code, text) = screen.end();
+    assert_eq!(code, 130, "{text}");
+    assert!(text.contains("git ralph finish --cleanup work"), "{text}");
+    assert_eq!(world.branch(), "ralph/work");
+    let mut screen = Screen::new(&world, &["finish"]);
+    screen.wait_for("keep     stay on");
+    screen.press(CTRL_C);
+    assert_eq!(screen.end().0, 130);
+    let mut screen = Screen::new(&world, &["finish"]);
+    screen.wait_for("cleanup  back to main");
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert_eq!(world.branch(), "main");
+}
+
+#[test]
+fn ctrl_c_in_the_loop_ends_the_agent_and_offers_the_choice() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("echo x >s$RALPH_STORY; test $RALPH_STORY = 2 && {{ echo at work; sleep 600; }}; {COMPLETE}"));
+    let mut screen = start(&world);
+    screen.wait_for("at work");
+    screen.wait_for("1/2 stories");
+    screen.press(CTRL_C);
+    screen.wait_for("How should the run be completed?");
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 130);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? s1".to_owned()));
+}
+
+#[test]
+fn an_open_run_can_be_resumed_restarted_or_left_on_a_terminal() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
+    world.start(&["--limit", "1"]).code(0);
+    let mut screen = start(&world);
+    screen.wait_for("A run of 'work' is open. What now?");
+    screen.press(DOWN);
+    screen.press(DOWN);
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 2);
+    assert_eq!(world.read("order"), "1\n");
+    let mut screen = start(&world);
+    screen.wait_for("A run of 'work' is open. What now?");
+    screen.press(ENTER);
+    screen.wait_for("How should the run be completed?");
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert_eq!(world.read("order"), "1\n2\n");
+}
+
+#[test]
+fn a_change_can_be_picked_on_a_terminal() {
+    let world = world();
+    world.change("another", "[[story]]\nid = '1'\n");
+    world.git(&["config", "ralph.mine.cmd", world.outside("bin/agent").to_str().unwrap()]);
+    world.git(&["config", "ralph.agent", "mine"]);
+    let mut screen = Screen::new(&world, &["start", "--finish", "keep"]);
+    screen.wait_for("Which change?");
+    screen.press(DOWN);
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert_eq!(world.branch(), "ralph/work");
+}

@@ -1,0 +1,226 @@
+//! The machine, enumerated over every sequence of outcomes to depth 6.
+
+use std::collections::BTreeMap;
+
+use git_ralph::agent::Signal;
+use git_ralph::git::{Head, Oid};
+use git_ralph::process::Exit;
+use git_ralph::run::{End, Event, Next, Opening, Outcome, Policy, RunState, Step, StopKind, Verdict, judge};
+use git_ralph::story::{Story, StoryId};
+
+/// Every way in which an attempt can go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Green,
+    RedGate,
+    Failed,
+    Vanished,
+    Crashed,
+    Conflict,
+    /// The process dies while the agent is at work, and the run is resumed.
+    Killed,
+    /// The process dies after the agent's end, and the run is resumed.
+    KilledLate,
+}
+
+const WAYS: [Way; 8] = [Way::Green, Way::RedGate, Way::Failed, Way::Vanished, Way::Crashed, Way::Conflict, Way::Killed, Way::KilledLate];
+const DEPTH: u32 = 6;
+
+fn oid(number: usize) -> Oid {
+    format!("{number:040x}").parse().unwrap()
+}
+
+fn opened() -> RunState {
+    let mut state = RunState::default();
+    let original = Head::Branch { name: "refs/heads/main".into(), oid: oid(1) };
+    let opening = Opening {
+        run: 1,
+        id: "id".into(),
+        change: "work".parse().unwrap(),
+        original,
+        worktree: "main".into(),
+        flags: git_ralph::config::Flags::default(),
+        version: "0".into(),
+    };
+    state.apply(&Event::RunStarting { opening });
+    state.apply(&Event::RunStarted { initial: oid(2), branch: "ralph/work".into() });
+    state
+}
+
+fn stories() -> Vec<Story> {
+    let ids: Vec<StoryId> = ["a", "b", "c"].iter().map(|id| id.parse().unwrap()).collect();
+    let mut stories: Vec<Story> = ids.iter().map(Story::stand_in).collect();
+    stories[0].after = vec![ids[1].clone()];
+    stories
+}
+
+/// Plays one sequence and checks every promise on the way.
+struct Play {
+    state: RunState,
+    ways: Vec<Way>,
+    played: usize,
+    current: Way,
+    counted: BTreeMap<StoryId, u32>,
+    accepted: Option<(StoryId, u32)>,
+    landed: Vec<StoryId>,
+    policy: Policy,
+}
+
+impl Play {
+    fn new(ways: Vec<Way>, max_retries: u32) -> Self {
+        let policy = Policy { max_retries, jobs: 1, limit: None, only: Vec::new() };
+        Play { state: opened(), ways, played: 0, current: Way::Green, counted: BTreeMap::new(), accepted: None, landed: Vec::new(), policy }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.state.apply(&event);
+    }
+
+    /// After the sequence everything succeeds, so that every play must come to an end.
+    fn next_way(&mut self) -> Way {
+        self.played += 1;
+        self.ways.get(self.played - 1).copied().unwrap_or(Way::Green)
+    }
+
+    fn perform(&mut self, step: Step) {
+        match step {
+            Step::Attempt { story, attempt, feedback } => self.attempt(story, attempt, feedback.is_some()),
+            Step::Judge { story, attempt, exit, signal } => self.judge(story, attempt, &exit, &signal),
+            Step::Land { story, attempt } => {
+                assert_eq!(self.accepted, Some((story.clone(), attempt)), "a checkpoint only after COMPLETE and green gates");
+                if self.current == Way::Conflict {
+                    self.reject(story, attempt, Outcome::Unlandable { reason: "conflict".into() });
+                } else {
+                    assert_eq!(self.current, Way::Green);
+                    self.landed.push(story.clone());
+                    self.tell(Event::CheckpointLanded { story, attempt, commit: oid(10 + self.played), files: 1 });
+                }
+                self.accepted = None;
+            }
+            Step::RollBack { story, attempt } => {
+                self.tell(Event::AttemptRolledBack { story, attempt, rescue: "ref".into(), files: 0 });
+            }
+            Step::GiveUp { story } => self.tell(Event::StoryFailed { story, attempts: 0, outcome: None }),
+        }
+    }
+
+    fn attempt(&mut self, story: StoryId, attempt: u32, feedback: bool) {
+        assert!(!self.landed.contains(&story), "a finished story is never run again");
+        let failures = *self.counted.get(&story).unwrap_or(&0);
+        assert!(failures <= self.policy.max_retries, "never more than max-retries + 1 attempts of a story");
+        let told = matches!(self.state.stories.get(&story).and_then(|progress| progress.outcome.clone()), Some(outcome) if outcome.feedback().is_some());
+        assert!(!told || feedback, "what can be told about the last attempt is told");
+        self.current = self.next_way();
+        self.tell(Event::AttemptStarted { story: story.clone(), attempt, title: String::new(), agent: String::new() });
+        let (exit, signal) = match self.current {
+            Way::Killed => return self.tell(Event::RunResumed {}),
+            Way::Green | Way::RedGate | Way::Conflict | Way::KilledLate => (Exit::Success, Signal::Complete),
+            Way::Failed => (Exit::Success, Signal::Failed { reason: "no".into() }),
+            Way::Vanished => (Exit::Success, Signal::Nothing),
+            Way::Crashed => (Exit::Signal { signal: 9 }, Signal::Complete),
+        };
+        self.tell(Event::AgentEnded { story, attempt, exit, signal, milliseconds: 1, survivors: Vec::new() });
+        if self.current == Way::KilledLate {
+            self.current = Way::Green;
+            self.tell(Event::RunResumed {});
+        }
+    }
+
+    fn judge(&mut self, story: StoryId, attempt: u32, exit: &Exit, signal: &Signal) {
+        match judge(signal, exit) {
+            Verdict::Rejected(outcome) => self.reject(story, attempt, outcome),
+            Verdict::Promised if self.current == Way::RedGate => {
+                let outcome = Outcome::GateRed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
+                self.reject(story, attempt, outcome);
+            }
+            Verdict::Promised => {
+                assert_eq!(*signal, Signal::Complete);
+                self.accepted = Some((story.clone(), attempt));
+                self.tell(Event::AttemptAccepted { story, attempt });
+            }
+        }
+    }
+
+    fn reject(&mut self, story: StoryId, attempt: u32, outcome: Outcome) {
+        *self.counted.entry(story.clone()).or_default() += 1;
+        self.tell(Event::AttemptRejected { story, attempt, outcome });
+    }
+
+    fn run(mut self) -> (End, Vec<StoryId>) {
+        let stories = stories();
+        for _ in 0..1000 {
+            match self.state.next(&stories, &self.policy) {
+                Next::End(end) => return (end, self.landed),
+                Next::Steps(steps) => {
+                    assert_eq!(steps.len(), 1, "one job, one step: {steps:?}");
+                    steps.into_iter().for_each(|step| self.perform(step));
+                }
+            }
+        }
+        panic!("{:?} does not end", self.ways);
+    }
+}
+
+#[test]
+fn every_sequence_of_outcomes_to_depth_6_keeps_the_promises_and_ends() {
+    let order: Vec<StoryId> = ["b", "a", "c"].iter().map(|id| id.parse().unwrap()).collect();
+    let mut ends: BTreeMap<String, u32> = BTreeMap::new();
+    for max_retries in 0..=2 {
+        for number in 0..WAYS.len().pow(DEPTH) {
+            let ways: Vec<Way> = (0..DEPTH).map(|at| WAYS[number / WAYS.len().pow(at) % WAYS.len()]).collect();
+            let (end, landed) = Play::new(ways.clone(), max_retries).run();
+            assert!(order.starts_with(&landed), "{ways:?}: landed in the order of `after`: {landed:?}");
+            match &end {
+                End::AllDone => assert_eq!(landed.len(), 3, "{ways:?}"),
+                End::RetriesSpent { story } => assert_eq!(order.get(landed.len()), Some(story), "{ways:?}"),
+                other => panic!("{ways:?} ends as {other:?}"),
+            }
+            *ends.entry(format!("{max_retries} {}", if end == End::AllDone { "done" } else { "spent" })).or_default() += 1;
+        }
+    }
+    assert_eq!(ends.values().sum::<u32>(), 3 * 8u32.pow(DEPTH));
+    assert!(ends.values().all(|count| *count > 1000), "every kind of end is reached: {ends:?}");
+}
+
+#[test]
+fn a_stop_at_any_moment_lets_half_attempts_settle_and_then_ends() {
+    let stories = stories();
+    for how in [StopKind::AfterAttempt, StopKind::Now, StopKind::Interrupt, StopKind::Terminate] {
+        for after in 0..12 {
+            let mut play = Play::new(vec![Way::Green, Way::Failed, Way::RedGate, Way::Green, Way::Green], 3);
+            let mut stopped = false;
+            let end = (0..100).find_map(|at| {
+                if at == after {
+                    play.tell(Event::StopRequested { how });
+                    stopped = true;
+                }
+                match play.state.next(&stories, &play.policy) {
+                    Next::End(end) => Some(end),
+                    Next::Steps(steps) => {
+                        assert!(!stopped || !steps.iter().any(|step| matches!(step, Step::Attempt { .. })), "no attempt after a stop");
+                        steps.into_iter().for_each(|step| play.perform(step));
+                        None
+                    }
+                }
+            });
+            assert!(!play.state.is_busy());
+            match end.unwrap() {
+                End::Stopped => assert!(matches!(how, StopKind::AfterAttempt | StopKind::Now)),
+                End::Interrupted { how: kind } => assert_eq!(kind, how),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_machine_offers_every_step_that_could_start_now() {
+    let state = opened();
+    let policy = |jobs| Policy { max_retries: 3, jobs, limit: None, only: Vec::new() };
+    let offered = |jobs| match state.next(&stories(), &policy(jobs)) {
+        Next::Steps(steps) => steps.iter().map(|step| step.story().to_string()).collect::<Vec<_>>(),
+        Next::End(end) => panic!("{end:?}"),
+    };
+    assert_eq!(offered(1), ["b"]);
+    assert_eq!(offered(8), ["b", "c"], "not a, which waits for b");
+}

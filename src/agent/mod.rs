@@ -7,5 +7,5 @@ mod text;
 
 pub use invocation::Agent;
 pub use prompt::{Feedback, Prompt};
-pub use signal::{Scanner, Signal};
+pub use signal::{Scanner, Signal, disarmed};
 pub use text::TextReader;

@@ -5,6 +5,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Value, context};
 use serde::{Deserialize, Serialize};
 
+use super::disarmed;
 use crate::story::{Change, Story};
 
 const TEMPLATE: &str = include_str!("prompt.md.jinja");
@@ -79,7 +80,9 @@ impl Prompt<'_> {
             gates => self.gates.to_vec(),
             feedback => self.feedback.map(Feedback::values),
         };
-        environment.render_str(TEMPLATE, values).context("cannot render the prompt")
+        let text = environment.render_str(TEMPLATE, values).context("cannot render the prompt")?;
+        // An agent that repeats its prompt must not be taken at its word.
+        Ok(disarmed(&text) + "\n")
     }
 }
 
@@ -133,8 +136,8 @@ mod tests {
         let text = render(None);
         assert!(!text.contains("<promise>COMPLETE</promise>") && !text.contains("<promise>FAILED"), "{text}");
         let one_word_a_line: String = text.split_whitespace().map(|word| format!("{word}\n")).collect();
-        assert_eq!(Signal::of(&one_word_a_line, ""), Signal::Nothing);
-        assert_eq!(Signal::of(&text, ""), Signal::Nothing);
+        assert_eq!(Signal::of(&one_word_a_line), Signal::Nothing);
+        assert_eq!(Signal::of(&text), Signal::Nothing);
     }
 
     #[test]

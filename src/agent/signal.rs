@@ -6,8 +6,6 @@ const OPEN: &str = "<promise>";
 const CLOSE: &str = "</promise>";
 /// A reason longer than this is cut.
 const LONGEST_REASON: usize = 16 * 1024;
-/// How much of the text before a tag is compared with the prompt to tell an echo.
-const CONTEXT: usize = 24;
 
 /// What the agent said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,11 +24,11 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The promise in a final message; `prompt` is what the agent was told, so that an echo of it is not a promise.
+    /// The promise in a final message.
     #[must_use]
-    pub fn of(message: &str, prompt: &str) -> Self {
-        let mut scanner = Scanner::new(prompt);
-        for line in message.lines() {
+    pub fn of(message: &str) -> Self {
+        let mut scanner = Scanner::default();
+        for line in message.split('\n') {
             scanner.line(line);
         }
         scanner.signal()
@@ -39,39 +37,30 @@ impl Signal {
 
 /// Finds the promise in a text that arrives line by line.
 ///
-/// A tag counts if it stands alone on its line, outside of code (fenced or indented), and is not part of an echo of
-/// the prompt. FAILED beats COMPLETE: a message that says both is not a clear success. Of several FAILED the last counts.
-#[derive(Debug)]
+/// COMPLETE counts if its tag stands alone on a line, outside of code (fenced or indented). FAILED beats COMPLETE: a
+/// message that says both is not a clear success, so a FAILED tag counts even if it is malformed. Of several the last
+/// one counts. An echo of the prompt needs no care here: a prompt never holds a tag, see [`disarmed`].
+#[derive(Clone, Debug, Default)]
 pub struct Scanner {
-    prompt: String,
-    context: String,
     fence: Option<Fence>,
-    /// The reason of a FAILED tag that has not been closed yet.
-    open: Option<String>,
+    /// The last FAILED tag has not been closed yet: its reason goes on.
+    open: bool,
     complete: bool,
     failed: Option<String>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Fence {
     mark: char,
     length: usize,
 }
 
 impl Scanner {
-    /// For an agent that was given `prompt`.
-    #[must_use]
-    pub fn new(prompt: &str) -> Self {
-        // Only a prompt that holds a tag can have one echoed.
-        let prompt = if prompt.contains(OPEN) { squeeze(prompt) } else { String::new() };
-        Scanner { prompt, context: String::new(), fence: None, open: None, complete: false, failed: None }
-    }
-
     /// What has been said so far.
     #[must_use]
     pub fn signal(&self) -> Signal {
         match (&self.failed, self.complete) {
-            (Some(reason), _) => Signal::Failed { reason: reason.clone() },
+            (Some(reason), _) => Signal::Failed { reason: cut(reason.trim(), LONGEST_REASON).to_owned() },
             (None, true) => Signal::Complete,
             (None, false) => Signal::Nothing,
         }
@@ -80,66 +69,51 @@ impl Scanner {
     /// Whether a line could matter: most of an agent's output cannot, and there may be gigabytes of it.
     #[must_use]
     pub fn cares_about(&self, line: &[u8]) -> bool {
-        !self.prompt.is_empty() || self.open.is_some() || line.iter().any(|byte| matches!(byte, b'<' | b'`' | b'~'))
+        self.open || line.iter().any(|byte| matches!(byte, b'<' | b'`' | b'~'))
     }
 
     /// Takes the next line, without its newline.
     pub fn line(&mut self, line: &str) {
+        // What is before a carriage return has been overwritten on the agent's screen.
         let line = line.trim_end();
+        let line = line.rsplit('\r').next().unwrap_or(line).trim_start_matches('\u{feff}');
         let text = line.trim_start();
         let indent = line.len() - text.len();
-        if self.in_fence(text, indent) {
-            self.remember(text);
-            return;
-        }
-        if let Some(reason) = self.open.take() {
-            self.go_on(reason, text);
-        } else if indent < 4 && !line.starts_with('\t') {
+        if self.open {
+            self.go_on(text);
+        } else if !self.in_fence(text, indent) && indent < 4 && !line.starts_with('\t') {
             self.tag(text);
         }
-        self.remember(text);
+    }
+
+    /// Takes the beginning of a line that is too long to be kept.
+    pub fn overlong(&mut self, beginning: &str) {
+        if self.open || failed(beginning.trim_start()).is_some() {
+            self.line(beginning);
+        }
     }
 
     fn tag(&mut self, text: &str) {
-        let Some(inside) = text.strip_prefix(OPEN).filter(|_| !self.is_echo(text)) else { return };
-        match inside.strip_suffix(CLOSE) {
-            Some(word) if word.contains(OPEN) || word.contains(CLOSE) => {}
-            Some(word) => self.said(word),
-            None if is_failed(inside).is_some() && !inside.contains(CLOSE) => {
-                self.open = Some(inside.to_owned());
-            }
-            None => {}
+        if let Some(reason) = failed(text) {
+            self.open = !reason.contains(CLOSE);
+            self.failed = Some(reason.replace(CLOSE, ""));
+        } else if text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)).is_some_and(|word| word.trim() == "COMPLETE") {
+            self.complete = true;
         }
     }
 
-    /// The next line of a FAILED tag that spans several.
-    fn go_on(&mut self, mut reason: String, text: &str) {
-        if text.starts_with(OPEN) {
+    /// The next line of a FAILED tag that spans several. A reason may quote a tag, which does not close it.
+    fn go_on(&mut self, text: &str) {
+        let quoted = text.starts_with(OPEN);
+        if quoted && failed(text).is_some() {
             self.tag(text);
             return;
         }
-        let (piece, closed) = match text.split_once(CLOSE) {
-            // Something behind the closing tag: the tag does not stand alone.
-            Some((_, rest)) if !rest.trim().is_empty() => return,
-            Some((piece, _)) => (piece, true),
-            None => (text, false),
-        };
-        if reason.len() < LONGEST_REASON {
+        let closed = !quoted && text.contains(CLOSE);
+        self.open = !closed;
+        if let Some(reason) = self.failed.as_mut().filter(|reason| reason.len() < LONGEST_REASON) {
             reason.push('\n');
-            reason.push_str(piece);
-        }
-        if closed {
-            self.said(&reason);
-        } else {
-            self.open = Some(reason);
-        }
-    }
-
-    fn said(&mut self, word: &str) {
-        if word.trim() == "COMPLETE" {
-            self.complete = true;
-        } else if let Some(reason) = is_failed(word) {
-            self.failed = Some(cut(reason.trim(), LONGEST_REASON).to_owned());
+            reason.push_str(&if closed { text.replace(CLOSE, "") } else { text.to_owned() });
         }
     }
 
@@ -161,56 +135,49 @@ impl Scanner {
             (None, _) => false,
         }
     }
-
-    fn is_echo(&self, text: &str) -> bool {
-        if self.prompt.is_empty() {
-            return false;
-        }
-        let echo = format!("{} {}", self.context, squeeze(text));
-        self.prompt.contains(echo.trim_start())
-    }
-
-    /// Keeps the end of the text so far, blanks squeezed, as wrapping and indenting change nothing else.
-    fn remember(&mut self, text: &str) {
-        if self.prompt.is_empty() || text.is_empty() {
-            return;
-        }
-        let tail = cut_front(text, 4 * CONTEXT);
-        self.context = squeeze(&format!("{} {tail}", self.context));
-        self.context = cut_front(&self.context, CONTEXT).to_owned();
-    }
 }
 
-/// The reason, if the word is FAILED with or without one.
-fn is_failed(word: &str) -> Option<&str> {
-    let rest = word.trim_start().strip_prefix("FAILED")?;
-    match rest.trim_start().strip_prefix(':') {
+/// What stands behind `<promise>FAILED`, if a line starts with it.
+fn failed(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(OPEN)?.trim_start().strip_prefix("FAILED")?;
+    let more = rest.trim_start();
+    match more.strip_prefix(':') {
         Some(reason) => Some(reason),
-        None if rest.trim().is_empty() => Some(""),
-        None => None,
+        None if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') => None,
+        None => Some(more),
     }
 }
 
-fn squeeze(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A text in which no tag is left that could be taken for a promise when an agent repeats it.
+#[must_use]
+pub fn disarmed(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(OPEN) {
+        let (before, tag) = rest.split_at(at + OPEN.len());
+        safe.push_str(before);
+        let word = tag.trim_start();
+        rest = match ["COMPLETE", "FAILED"].into_iter().find_map(|said| word.strip_prefix(said)) {
+            Some(behind) => {
+                safe.push_str("WORD");
+                behind
+            }
+            None => tag,
+        };
+    }
+    safe.push_str(rest);
+    safe
 }
 
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-fn cut_front(text: &str, bytes: usize) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PROMPT: &str =
-        "Do it.\nIf all is well say:\n<promise>COMPLETE</promise>\nIf it is not, say:\n<promise>FAILED: why</promise>\nNow begin.";
-
-    fn failed(reason: &str) -> Signal {
+    fn said(reason: &str) -> Signal {
         Signal::Failed { reason: reason.to_owned() }
     }
 
@@ -222,15 +189,35 @@ mod tests {
             ("complete before text", "<promise>COMPLETE</promise>\nSee the diff.", Signal::Complete),
             ("windows line ends", "done\r\n<promise>COMPLETE</promise>\r\n", Signal::Complete),
             ("blanks around", "  <promise> COMPLETE </promise>  ", Signal::Complete),
-            ("failed", "<promise>FAILED: no network</promise>", failed("no network")),
-            ("failed without reason", "<promise>FAILED</promise>", failed("")),
-            ("failed with empty reason", "<promise>FAILED:</promise>", failed("")),
-            ("failed over lines", "<promise>FAILED: first\n  second\nthird</promise>", failed("first\nsecond\nthird")),
+            ("failed", "<promise>FAILED: no network</promise>", said("no network")),
+            ("failed without reason", "<promise>FAILED</promise>", said("")),
+            ("failed with empty reason", "<promise>FAILED:</promise>", said("")),
+            ("failed over lines", "<promise>FAILED: first\n  second\nthird</promise>", said("first\nsecond\nthird")),
             ("failed, tags on lines of their own", "<promise>\nFAILED: x\n</promise>", Signal::Nothing),
-            ("reason starts on the next line", "<promise>FAILED:\nx\n</promise>", failed("x")),
-            ("failed after complete", "<promise>COMPLETE</promise>\n<promise>FAILED: no</promise>", failed("no")),
-            ("complete after failed", "<promise>FAILED: no</promise>\n<promise>COMPLETE</promise>", failed("no")),
-            ("the last reason", "<promise>FAILED: a</promise>\n<promise>FAILED: b</promise>", failed("b")),
+            ("failed without a colon", "<promise>FAILED - tests red</promise>", said("- tests red")),
+            ("failed with a full stop", "<promise>COMPLETE</promise>\n<promise>FAILED: red</promise>.", said("red.")),
+            ("failed and never closed", "<promise>COMPLETE</promise>\n<promise>FAILED: a\nb\n", said("a\nb")),
+            (
+                "a reason that quotes the tag",
+                "<promise>FAILED: it says\n<promise>COMPLETE</promise>\nand no</promise>",
+                said("it says\n<promise>COMPLETE</promise>\nand no"),
+            ),
+            (
+                "a reason that quotes it inline",
+                "<promise>FAILED: no <promise>COMPLETE</promise> seen</promise>",
+                said("no <promise>COMPLETE seen"),
+            ),
+            (
+                "a reason with a fence",
+                "<promise>FAILED: it says\n```\nerror\n```\nso no</promise>",
+                said("it says\n```\nerror\n```\nso no"),
+            ),
+            ("behind a spinner", "working...\r<promise>COMPLETE</promise>", Signal::Complete),
+            ("behind a byte order mark", "\u{feff}<promise>COMPLETE</promise>", Signal::Complete),
+            ("reason starts on the next line", "<promise>FAILED:\nx\n</promise>", said("x")),
+            ("failed after complete", "<promise>COMPLETE</promise>\n<promise>FAILED: no</promise>", said("no")),
+            ("complete after failed", "<promise>FAILED: no</promise>\n<promise>COMPLETE</promise>", said("no")),
+            ("the last reason", "<promise>FAILED: a</promise>\n<promise>FAILED: b</promise>", said("b")),
             ("nothing", "I am still working.", Signal::Nothing),
             ("empty", "", Signal::Nothing),
             ("in a sentence", "I will print <promise>COMPLETE</promise> when done", Signal::Nothing),
@@ -250,35 +237,27 @@ mod tests {
             ("another word", "<promise>DONE</promise>", Signal::Nothing),
             ("lower case", "<promise>complete</promise>", Signal::Nothing),
             ("not quite failed", "<promise>FAILEDX: a</promise>", Signal::Nothing),
-            ("never closed", "<promise>FAILED: a\nb\n", Signal::Nothing),
-            ("text behind the end", "<promise>FAILED: a\nb</promise> or so", Signal::Nothing),
+            ("text behind the end", "<promise>FAILED: a\nb</promise> or so", said("a\nb or so")),
             ("two on a line", "<promise>COMPLETE</promise><promise>COMPLETE</promise>", Signal::Nothing),
         ];
         for (name, message, expected) in table {
-            assert_eq!(Signal::of(message, "Do it."), *expected, "{name}");
+            assert_eq!(Signal::of(message), *expected, "{name}");
         }
     }
 
     #[test]
-    fn an_echo_of_the_prompt_is_not_a_promise() {
-        let indented: String = PROMPT.lines().map(|line| format!("  {line}\n")).collect();
-        let quoted: String = PROMPT.lines().map(|line| format!("> {line}\n")).collect();
-        let wrapped = squeeze(PROMPT).replace("say: ", "say:\n").replace("</promise> ", "</promise>\n");
-        for echo in [PROMPT, &indented, &quoted, &wrapped, &format!("user:\n{PROMPT}")] {
-            assert_eq!(Signal::of(echo, PROMPT), Signal::Nothing, "{echo}");
-        }
-    }
-
-    #[test]
-    fn a_promise_after_an_echo_counts() {
-        assert_eq!(Signal::of(&format!("{PROMPT}\n<promise>COMPLETE</promise>"), PROMPT), Signal::Complete);
-        assert_eq!(Signal::of(&format!("{PROMPT}\nI tried.\n<promise>FAILED: why not</promise>"), PROMPT), failed("why not"));
+    fn a_disarmed_text_holds_no_promise_however_it_is_cut() {
+        let text = "Say:\n<promise>COMPLETE</promise>\nor\n<promise> FAILED: why</promise>\nand <promise>other</promise>";
+        let safe = disarmed(text);
+        assert_eq!(safe, "Say:\n<promise>WORD</promise>\nor\n<promise>WORD: why</promise>\nand <promise>other</promise>");
+        let words: String = safe.split_whitespace().map(|word| format!("{word}\n")).collect();
+        assert_eq!((Signal::of(&safe), Signal::of(&words)), (Signal::Nothing, Signal::Nothing));
     }
 
     #[test]
     fn a_reason_without_end_is_cut() {
         let message = format!("<promise>FAILED: {}</promise>", "ä".repeat(LONGEST_REASON));
-        let Signal::Failed { reason } = Signal::of(&message, "") else { panic!("not failed") };
+        let Signal::Failed { reason } = Signal::of(&message) else { panic!("not failed") };
         assert!(reason.len() <= LONGEST_REASON);
     }
 }

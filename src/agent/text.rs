@@ -8,7 +8,7 @@ use super::{Scanner, Signal};
 const LONGEST_LINE: usize = 32 * 1024;
 
 /// Reads standard output that is plain text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TextReader {
     scanner: Scanner,
     line: Vec<u8>,
@@ -18,12 +18,6 @@ pub struct TextReader {
 }
 
 impl TextReader {
-    /// For an agent that was given `prompt`.
-    #[must_use]
-    pub fn new(prompt: &str) -> Self {
-        TextReader { scanner: Scanner::new(prompt), line: Vec::new(), overlong: false, last: Vec::new() }
-    }
-
     /// Takes a piece of output.
     pub fn feed(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -49,7 +43,15 @@ impl TextReader {
     /// Whether a promise has been heard so far.
     #[must_use]
     pub fn concluded(&self) -> bool {
-        self.scanner.signal() != Signal::Nothing
+        if self.scanner.signal() != Signal::Nothing {
+            return true;
+        }
+        // The last word of many agents has no newline behind it.
+        let mut scratch = self.scanner.clone();
+        if self.line.first() == Some(&b'<') {
+            scratch.line(&String::from_utf8_lossy(&self.line));
+        }
+        scratch.signal() != Signal::Nothing
     }
 
     /// The promise, once all of the output is here.
@@ -63,8 +65,7 @@ impl TextReader {
 
     fn end_line(&mut self) {
         if self.overlong {
-            // Not a line that could be a tag or a fence; what it starts with still separates what is around it.
-            self.scanner.line("…");
+            self.scanner.overlong(&String::from_utf8_lossy(&self.line));
         } else if self.scanner.cares_about(&self.line) {
             self.scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)));
         }
@@ -84,7 +85,7 @@ mod tests {
     fn a_tag_cut_into_pieces_is_still_one() {
         let text = b"working\n\x1b[32m<promise>COMPLETE</promise>\x1b[0m";
         for at in 0..text.len() {
-            let mut reader = TextReader::new("");
+            let mut reader = TextReader::default();
             reader.feed(&text[..at]);
             reader.feed(&text[at..]);
             assert_eq!(reader.finish(), Signal::Complete, "cut at {at}");
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_stays_within_its_buffer() {
-        let mut reader = TextReader::new("");
+        let mut reader = TextReader::default();
         for _ in 0..1000 {
             reader.feed(&[b'x'; 4096]);
         }

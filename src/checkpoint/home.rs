@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::snapshot::Snapshot;
 use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
 use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
@@ -75,9 +76,10 @@ impl Keeper {
         let current = self.destination(departure.original, &refs)?;
         let moved_to = current.filter(|current| Some(*current) != departure.original.oid());
         let here = self.snapshot(&departure.footing.checkpoint).await?;
-        let tip = match kept.filter(|_| departure.again) {
+        let recorded = kept.filter(|_| departure.again);
+        let tip = match recorded {
             Some(tip) => tip.clone(),
-            None => self.last_state(&here.tree, here.changes.is_empty(), head.as_ref(), departure.footing).await?,
+            None => self.last_state(&here, &refs, head.as_ref(), departure.footing).await?,
         };
         let source = match departure.route {
             Route::Cleanup => &tip,
@@ -86,6 +88,10 @@ impl Keeper {
         let target = match moved_to {
             Some(current) => self.merged(current, source, departure.original).await?,
             None => source.clone(),
+        };
+        let (target, tip) = match recorded {
+            Some(recorded) => self.with_later_edits(&here.tree, recorded, &target, current).await?,
+            None => (target, tip),
         };
         Ok(Itinerary::Journey { here: here.tree, target, tip, head, moved_to: moved_to.cloned() })
     }
@@ -168,13 +174,45 @@ impl Keeper {
     }
 
     /// A commit that holds everything there is: the branch's tip if nothing is left beside it.
-    async fn last_state(&self, tree: &Oid, clean: bool, head: Option<&Head>, footing: &Footing) -> Result<Oid> {
-        let tip = head.and_then(Head::oid).filter(|tip| **tip != footing.checkpoint);
-        if clean && tip.is_none() {
+    async fn last_state(&self, here: &Snapshot, refs: &RefList, head: Option<&Head>, footing: &Footing) -> Result<Oid> {
+        let staged = self.staged(&here.tree, &footing.checkpoint).await;
+        let parents = self.everything(refs, head, staged.as_ref(), &footing.checkpoint);
+        if here.changes.is_empty() && parents.len() == 1 {
             return Ok(footing.checkpoint.clone());
         }
-        let parents: Vec<&Oid> = [Some(&footing.checkpoint), tip].into_iter().flatten().collect();
-        self.repo.commit(tree, &parents, "last state of the run\n").await
+        self.repo.commit(&here.tree, &parents, "last state of the run\n").await
+    }
+
+    /// What the user has edited since an earlier try was cut short comes along; and it is kept with the run's last state.
+    async fn with_later_edits(&self, here: &Oid, recorded: &Oid, target: &Oid, current: Option<&Oid>) -> Result<(Oid, Oid)> {
+        let from_run = self.repo.diff_trees(recorded, here).await?.len();
+        if from_run == 0 || self.repo.diff_trees(target, here).await?.is_empty() {
+            return Ok((target.clone(), recorded.clone()));
+        }
+        let from_original = match current {
+            Some(current) => self.repo.diff_trees(current, here).await?.len(),
+            None => usize::MAX,
+        };
+        // The work tree is on its way from the run's last state, unless the user has switched to the original himself.
+        let base = current.filter(|_| from_original < from_run).unwrap_or(recorded);
+        let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was cut short\n").await?;
+        let common = self.repo.commit(&self.tree(base).await?, &[], "common\n").await?;
+        let ours = self.repo.commit(&self.tree(target).await?, &[&common], "target\n").await?;
+        let theirs = self.repo.commit(&self.tree(here).await?, &[&common], "here\n").await?;
+        match self.repo.merge(&ours, &theirs).await? {
+            Merge::Clean(tree) => Ok((tree, tip)),
+            Merge::Conflict(paths) => {
+                let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
+                bail!(
+                    Problem::refused(format!("files were edited after the finish was cut short, and conflict with it:{}", list.concat()))
+                        .hint("commit them on a branch of their own, then finish again")
+                )
+            }
+        }
+    }
+
+    async fn tree(&self, treeish: &Oid) -> Result<Oid> {
+        self.repo.tree_of(treeish).await
     }
 
     async fn merged(&self, current: &Oid, source: &Oid, original: &Head) -> Result<Oid> {
@@ -213,7 +251,7 @@ impl Keeper {
             Some(staged) => match self.repo.merge(current, staged).await? {
                 Merge::Clean(tree) => tree,
                 Merge::Conflict(_) => {
-                    notices.push(Notice::NotStagedAgain {});
+                    notices.push(Notice::NotStagedAgain { kept: self.names.index() });
                     current.clone()
                 }
             },
@@ -226,7 +264,7 @@ impl Keeper {
     /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
     async fn drop_refs(&self, refs: &RefList) -> Result<()> {
         let names = &self.names;
-        let own = [names.branch(), names.base(), names.index(), names.initial(), names.checkpoint(), names.adopted()];
+        let own = [names.branch(), names.base(), names.initial(), names.checkpoint()];
         let delete = |name: String| {
             let from = refs.get(&name)?.clone();
             Some(RefUpdate::Delete { name, from })

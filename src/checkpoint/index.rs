@@ -3,16 +3,15 @@
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::time::sleep;
 
 use super::Keeper;
-use crate::process::holders_of;
+use crate::git::stale;
 
 const LIVE_LOCK: Duration = Duration::from_secs(10);
-const YOUNG: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Copies a file with its modification time: git tells by it which entries it must look at again.
@@ -74,9 +73,8 @@ impl Keeper {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).with_context(|| format!("cannot create {}", lock.display())),
             }
-            if is_stale(&lock) {
-                let aside = self.dir.join("stale.index.lock");
-                fs::rename(&lock, &aside).with_context(|| format!("cannot move {} aside", lock.display()))?;
+            if stale::is_stale(&lock) {
+                stale::move_aside(&lock, &self.dir.join("stale-locks")).with_context(|| format!("cannot move {} aside", lock.display()))?;
             } else if waited >= LIVE_LOCK {
                 anyhow::bail!("{} is held by another git process", lock.display());
             } else {
@@ -85,10 +83,4 @@ impl Keeper {
             }
         }
     }
-}
-
-/// A lock that nobody has open and that is not brand new was left by a process that died.
-fn is_stale(lock: &Path) -> bool {
-    let age = fs::metadata(lock).and_then(|meta| meta.modified()).ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-    age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_empty()
 }

@@ -39,39 +39,38 @@ impl Keeper {
             return Ok(Landed::Checkpoint { commit, files: 0, notices: Vec::new() });
         }
         let label = format!("{}-{attempt}", story.id.as_component());
-        let mut notices = Vec::new();
-        let agent = head.as_ref().and_then(Head::oid).filter(|oid| **oid != footing.checkpoint);
-        let above = match agent {
-            Some(oid) if self.repo.is_ancestor(&footing.checkpoint, oid).await? => Some(oid),
-            _ => None,
-        };
-        if let Some(oid) = above {
+        let lines = self.lines(&refs, head.as_ref(), footing).await?;
+        if let Lines::Single(oid) = &lines
+            && *oid != footing.checkpoint
+        {
+            // What the agent has committed is tracked, even if it is ignored.
             self.repo.read_tree(&self.private_index(), oid).await?;
         }
         let mut snapshot = self.snapshot(&footing.checkpoint).await?;
         if let Some(unkept) = &snapshot.unkept {
             return Ok(Landed::Impossible(format!("git could not add every file: {unkept}")));
         }
-        if let (Some(elsewhere), None) = (agent, above) {
-            match self.bring_over(elsewhere, &snapshot, footing, &label).await? {
-                Ok(brought) => {
-                    notices.push(Notice::BroughtOver { from: words(head.as_ref()) });
-                    snapshot = brought;
+        let mut notices = Vec::new();
+        let parents = match lines {
+            Lines::Single(oid) => vec![oid],
+            Lines::Apart { branch, head: elsewhere } => {
+                let merged = self.bring_together(&branch, elsewhere.as_ref(), &snapshot, footing, &label).await?;
+                match merged {
+                    Ok(brought) => snapshot = brought,
+                    Err(paths) => return Ok(Landed::Impossible(conflict(head.as_ref(), &paths))),
                 }
-                Err(paths) => return Ok(Landed::Impossible(conflict(head.as_ref(), &paths))),
+                notices.push(Notice::BroughtOver { from: words(head.as_ref()) });
+                self.independent(&footing.checkpoint, [Some(branch), elsewhere]).await?
             }
-        }
-        notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
-        let message = self.names.checkpoint_message(story, attempt);
-        let parents: Vec<&Oid> = match (above, agent) {
-            (Some(above), _) => vec![above],
-            (None, Some(elsewhere)) => vec![&footing.checkpoint, elsewhere],
-            (None, None) => vec![&footing.checkpoint],
         };
+        notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
+        let parents: Vec<&Oid> = parents.iter().collect();
+        let message = self.names.checkpoint_message(story, attempt);
         let commit = self.repo.commit(&snapshot.tree, &parents, &message).await?;
         self.move_branch(&refs, &commit, &format!("commit: checkpoint: {}", story.id)).await?;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
         self.install_index(&self.private_index()).await?;
+        self.take_note_of(&snapshot).await?;
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
     }
 
@@ -89,24 +88,74 @@ impl Keeper {
         Ok(notices)
     }
 
-    /// Merges what the agent did on another line of history onto the checkpoint.
-    async fn bring_over(
+    /// Which commits the agent has left: on the branch, under HEAD, or both.
+    async fn lines(&self, refs: &RefList, head: Option<&Head>, footing: &Footing) -> Result<Lines> {
+        let branch = refs.get(&self.names.branch()).unwrap_or(&footing.checkpoint).clone();
+        let head = head.and_then(Head::oid);
+        if head == Some(&footing.checkpoint) && branch == footing.checkpoint {
+            return Ok(Lines::Single(branch));
+        }
+        let Some(head) = head else { return Ok(Lines::Apart { branch, head: None }) };
+        let above = |oid: Oid| async move {
+            Ok::<_, anyhow::Error>(oid == footing.checkpoint || self.repo.is_ancestor(&footing.checkpoint, &oid).await?)
+        };
+        let contains_branch = *head == branch || self.repo.is_ancestor(&branch, head).await?;
+        if contains_branch && above(head.clone()).await? {
+            return Ok(Lines::Single(head.clone()));
+        }
+        Ok(Lines::Apart { branch, head: Some(head.clone()) })
+    }
+
+    /// Merges what the agent did on different lines of history onto the checkpoint, and makes the work tree that.
+    async fn bring_together(
         &self,
-        elsewhere: &Oid,
+        branch: &Oid,
+        head: Option<&Oid>,
         snapshot: &Snapshot,
         footing: &Footing,
         label: &str,
     ) -> Result<Result<Snapshot, Vec<PathBuf>>> {
-        let work = self.repo.commit(&snapshot.tree, &[elsewhere], "work tree of an attempt\n").await?;
-        let tree = match self.repo.merge(&footing.checkpoint, &work).await? {
-            Merge::Clean(tree) => tree,
-            Merge::Conflict(paths) => return Ok(Err(paths)),
-        };
+        let mut tree = None;
+        let mut ours = footing.checkpoint.clone();
+        let work = self.repo.commit(&snapshot.tree, &head.into_iter().collect::<Vec<_>>(), "work tree of an attempt\n").await?;
+        for theirs in [branch, &work] {
+            if *theirs == ours {
+                continue;
+            }
+            match self.repo.merge(&ours, theirs).await? {
+                Merge::Clean(merged) => {
+                    ours = self.repo.commit(&merged, &[&ours, theirs], "lines of an attempt\n").await?;
+                    tree = Some(merged);
+                }
+                Merge::Conflict(paths) => return Ok(Err(paths)),
+            }
+        }
+        let tree = tree.unwrap_or_else(|| snapshot.tree.clone());
         let changes = self.repo.diff_trees(&snapshot.tree, &tree).await?;
         self.make_room(&changes, label)?;
         self.repo.switch_tree(&self.private_index(), &snapshot.tree, &tree).await?;
         let changes = self.repo.diff_trees(&footing.checkpoint, &tree).await?;
         Ok(Ok(Snapshot { tree, changes, nested: snapshot.nested.clone(), unkept: None }))
+    }
+
+    /// The checkpoint and the given commits, without those that others of them contain.
+    async fn independent(&self, checkpoint: &Oid, others: [Option<Oid>; 2]) -> Result<Vec<Oid>> {
+        let mut parents = vec![checkpoint.clone()];
+        for oid in others.into_iter().flatten() {
+            let mut kept = Vec::new();
+            let mut contained = false;
+            for parent in parents {
+                contained |= parent == oid || self.repo.is_ancestor(&oid, &parent).await?;
+                if contained || !self.repo.is_ancestor(&parent, &oid).await? {
+                    kept.push(parent);
+                }
+            }
+            if !contained {
+                kept.push(oid);
+            }
+            parents = kept;
+        }
+        Ok(parents)
     }
 
     /// A checkpoint that was made before a crash, but not yet written down: branch and ref moved in one transaction.
@@ -119,6 +168,19 @@ impl Keeper {
             && self.repo.trailer(tip, "Ralph-Attempt").await? == attempt.to_string();
         Ok(same.then(|| tip.clone()))
     }
+}
+
+/// What an agent has left, as commits.
+enum Lines {
+    /// One commit that contains the checkpoint and everything on the branch.
+    Single(Oid),
+    /// The branch's tip, and a HEAD that does not contain it.
+    Apart {
+        /// The tip of the branch; the checkpoint, if the branch is gone.
+        branch: Oid,
+        /// Where HEAD is, if it is anywhere.
+        head: Option<Oid>,
+    },
 }
 
 fn words(head: Option<&Head>) -> String {

@@ -1,5 +1,6 @@
 //! The names of a run's branch and refs, and the messages of its commits.
 
+use crate::git::Oid;
 use crate::story::{ChangeName, Story, StoryId};
 
 /// Every name that belongs to one change; all of them full ref names.
@@ -61,10 +62,10 @@ impl Names {
         self.own("checkpoint")
     }
 
-    /// The user's edits since the last checkpoint.
+    /// Edits of the user's that an attempt started from; they stay reachable whatever the agent makes of them.
     #[must_use]
-    pub fn adopted(&self) -> String {
-        self.own("adopted")
+    pub fn adopted(&self, base: &Oid) -> String {
+        self.own(&format!("adopted/{}", base.short()))
     }
 
     /// What a finished or aborted run ended with.

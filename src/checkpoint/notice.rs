@@ -24,5 +24,5 @@ pub enum Notice {
     /// git could not keep some files; they are where they were.
     Unkept { error: String },
     /// What was staged at the start could not be staged again.
-    NotStagedAgain {},
+    NotStagedAgain { kept: String },
 }

@@ -22,16 +22,31 @@ impl Keeper {
         for change in changes.iter().filter(|change| change.old_mode == 0) {
             for part in parts(&change.path) {
                 let Ok(meta) = top.join(&part).symlink_metadata() else { break };
-                let whole = part == change.path;
-                let harmless = if whole { leaving.contains(part.as_path()) } else { meta.is_dir() || leaving.contains(part.as_path()) };
-                if !harmless {
+                if part != change.path && meta.is_dir() {
+                    continue;
+                }
+                let goes_by_itself = leaving.contains(part.as_path()) || (meta.is_dir() && self.holds_only(&part, &leaving));
+                if !goes_by_itself {
                     self.move_aside(&part, label)?;
                     moved.push(part);
-                    break;
                 }
+                // Below something that is not a directory there is nothing of ours: a link may lead out of the repository.
+                break;
             }
         }
         Ok(moved)
+    }
+
+    /// Whether a directory holds nothing but files that are about to leave.
+    fn holds_only(&self, dir: &Path, leaving: &HashSet<&Path>) -> bool {
+        let Ok(entries) = fs::read_dir(self.repo.place.top.join(dir)) else { return false };
+        entries.into_iter().all(|entry| {
+            entry.is_ok_and(|entry| {
+                let path = dir.join(entry.file_name());
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_dir { self.holds_only(&path, leaving) } else { leaving.contains(path.as_path()) }
+            })
+        })
     }
 
     /// Renames something out of the work tree into the run's directory.

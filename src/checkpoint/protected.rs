@@ -15,7 +15,13 @@ pub(super) struct Protected(HashSet<PathBuf>);
 
 impl Protected {
     pub(super) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Protected(paths.into_iter().map(|path| without_slash(&path).to_owned()).collect())
+        let mut protected = Protected::default();
+        protected.extend(paths);
+        protected
+    }
+
+    pub(super) fn extend(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.0.extend(paths.into_iter().map(|path| without_slash(&path).to_owned()));
     }
 
     pub(super) fn save(&self, file: &Path) -> io::Result<()> {

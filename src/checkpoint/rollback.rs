@@ -1,7 +1,6 @@
 //! Rolling back: first everything is kept under a ref, then the work tree returns to what the attempt started from.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -30,9 +29,8 @@ impl Keeper {
         let refs = self.repo.refs().await?;
         let head = self.head_after_agent(&refs).await;
         let snapshot = self.snapshot(&footing.base).await?;
-        let staged = self.staged_by_agent(&snapshot.tree, &footing.base).await;
-        let agent = head.as_ref().and_then(Head::oid).filter(|oid| **oid != footing.checkpoint);
-        let parents: Vec<&Oid> = [Some(&footing.checkpoint), agent, staged.as_ref()].into_iter().flatten().collect();
+        let staged = self.staged(&snapshot.tree, &footing.base).await;
+        let parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
         let rescue = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt)).await?;
         let name = free_name(&refs, &self.names.attempt(story, attempt));
         let mut updates = vec![RefUpdate::Create { name: name.clone(), to: rescue }];
@@ -66,7 +64,8 @@ impl Keeper {
     async fn move_untracked_aside(&self, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         for entry in self.repo.status(&self.private_index()).await? {
             if let TreeEntry::Untracked(path) = entry
-                && !self.is_known_nested(without_slash(&path))
+                && !self.known_nested().covers(without_slash(&path))
+                && !self.protected().covers(without_slash(&path))
             {
                 let to = self.move_aside(without_slash(&path), label)?;
                 notices.push(Notice::HiddenMoved { path: path.display().to_string(), to: to.display().to_string() });
@@ -75,8 +74,25 @@ impl Keeper {
         Ok(())
     }
 
-    /// What the agent had staged, if that is neither what it left in the work tree nor what it found.
-    async fn staged_by_agent(&self, work: &Oid, base: &Oid) -> Option<Oid> {
+    /// The parents of a commit that shall keep everything: the checkpoint, HEAD, the branch, what is staged.
+    pub(super) fn everything<'a>(
+        &self,
+        refs: &'a RefList,
+        head: Option<&'a Head>,
+        staged: Option<&'a Oid>,
+        checkpoint: &'a Oid,
+    ) -> Vec<&'a Oid> {
+        let mut parents = vec![checkpoint];
+        for oid in [head.and_then(Head::oid), refs.get(&self.names.branch()), staged].into_iter().flatten() {
+            if !parents.contains(&oid) {
+                parents.push(oid);
+            }
+        }
+        parents
+    }
+
+    /// What is staged in the repository's own index, if that is neither what is in the work tree nor what was there before.
+    pub(super) async fn staged(&self, work: &Oid, base: &Oid) -> Option<Oid> {
         let copy = self.dir.join("index.agent");
         fs::copy(self.repo.place.git_dir.join("index"), &copy).ok()?;
         let tree = self.repo.write_tree(&copy).await;
@@ -85,11 +101,7 @@ impl Keeper {
         if self.repo.diff_trees(base, &tree).await.ok()?.is_empty() {
             return None;
         }
-        self.repo.commit(&tree, &[base], "index of the attempt\n").await.ok()
-    }
-
-    fn is_known_nested(&self, path: &Path) -> bool {
-        super::protected::Protected::load(&self.dir.join("nested")).unwrap_or_default().covers(path)
+        self.repo.commit(&tree, &[base], "what was staged\n").await.ok()
     }
 }
 

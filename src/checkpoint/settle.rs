@@ -73,14 +73,16 @@ impl Keeper {
             let same = moved.is_none() && footing.base == footing.checkpoint;
             return Ok(if same { Settled::Same } else { Settled::Commits { checkpoint: tip.clone() } });
         }
-        let base = self.repo.commit(&snapshot.tree, &[tip], "the user's edits\n").await?;
+        let staged = self.staged(&snapshot.tree, tip).await;
+        let parents: Vec<&Oid> = [Some(tip), staged.as_ref()].into_iter().flatten().collect();
+        let base = self.repo.commit(&snapshot.tree, &parents, "the user's edits\n").await?;
         self.note(tip, Some(&base)).await?;
         Ok(Settled::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
     }
 
     async fn note(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {
         let mut updates = vec![RefUpdate::Set { name: self.names.checkpoint(), to: checkpoint.clone() }];
-        updates.extend(adopted.map(|base| RefUpdate::Set { name: self.names.adopted(), to: base.clone() }));
+        updates.extend(adopted.map(|base| RefUpdate::Set { name: self.names.adopted(base), to: base.clone() }));
         self.repo.update_refs(&updates, "git ralph resume").await
     }
 

@@ -42,6 +42,31 @@ impl Keeper {
         Ok(Protected::new(nested.iter().cloned()).save(&self.known_nested_file())?)
     }
 
+    /// What a landed attempt left beside its checkpoint is part of the work tree from now on, and no later rollback's business.
+    pub(super) async fn take_note_of(&self, snapshot: &Snapshot) -> Result<()> {
+        if !snapshot.nested.is_empty() {
+            let mut known = self.known_nested();
+            known.extend(snapshot.nested.iter().cloned());
+            known.save(&self.known_nested_file())?;
+        }
+        let rules = |change: &PathChange| change.path.file_name().is_some_and(|name| name == ".gitignore");
+        if snapshot.changes.iter().any(rules) {
+            let mut protected = self.protected();
+            let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
+            protected.extend(self.repo.status(&self.private_index()).await?.into_iter().filter_map(ignored));
+            self.save_protected(&protected)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn known_nested(&self) -> Protected {
+        Protected::load(&self.known_nested_file()).unwrap_or_default()
+    }
+
+    pub(super) fn protected(&self) -> Protected {
+        Protected::load(&self.protected_file()).unwrap_or_default()
+    }
+
     /// Takes a snapshot and compares it with `against`, which is also what a lost private index starts from.
     pub(super) async fn snapshot(&self, against: &Oid) -> Result<Snapshot> {
         let index = self.private_index();
@@ -50,7 +75,7 @@ impl Keeper {
         }
         let (mut tree, unkept, mut nested) = self.record(&index, against).await?;
         let mut changes = self.repo.diff_trees(against, &tree).await?;
-        let protected = Protected::load(&self.protected_file()).unwrap_or_default();
+        let protected = self.protected();
         let linked = self.unregistered_gitlinks(&changes);
         let mut out: Vec<PathBuf> =
             changes.iter().filter(|c| c.status == 'A' && protected.covers(&c.path)).map(|c| c.path.clone()).collect();
@@ -61,7 +86,7 @@ impl Keeper {
             tree = self.repo.write_tree(&index).await?;
             changes.retain(|change| !out.contains(&change.path));
         }
-        let known = Protected::load(&self.known_nested_file()).unwrap_or_default();
+        let known = self.known_nested();
         nested.retain(|path| !known.covers(path));
         Ok(Snapshot { tree, changes, nested, unkept })
     }

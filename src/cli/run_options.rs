@@ -34,7 +34,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "MODE", value_parser = str::parse::<Finish>)]
     pub finish: Option<Finish>,
     /// Print one event a line on standard output
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
     /// Print the plan and do nothing
     #[arg(long)]

@@ -41,6 +41,7 @@ impl Context {
             git = git.with_limits(Limits { query: limit, work: limit });
         }
         let store = Store::new(place.ralph_dir());
+        git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
         Ok(Context { environment, config, repo: Repo { git, place }, store })
     }
 

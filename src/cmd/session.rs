@@ -11,7 +11,7 @@ use crate::cli::RunOptions;
 use crate::config::{Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
-use crate::process::{Stop, StopHandle, end_marked, stop_channel, watch_signals};
+use crate::process::{Stop, StopHandle, Urgency, end_marked, stop_channel, watch_signals};
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
     End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Stage, StopKind, Workshop,
@@ -194,6 +194,12 @@ impl Session {
     /// Gets a run that was left in whatever state ready for more work.
     pub async fn reopen(&mut self) -> Result<()> {
         if self.state.phase == Phase::Starting {
+            if !self.has_begun().await? {
+                // It died before it touched anything: it starts from where the user is now.
+                let original = self.context.repo.place.head.clone();
+                let opening = Opening { original, ..self.opening()?.clone() };
+                self.record(Event::RunStarting { opening }).await?;
+            }
             self.begin_on_branch(Beginning::Again).await?;
         }
         let _ = std::fs::remove_file(self.run.stop_file());
@@ -214,6 +220,10 @@ impl Session {
 
     /// Works until the loop is over, then completes the run as the settings or the user say.
     pub async fn work(&mut self, work: Work) -> Result<Ending> {
+        let _watchers = Watchers(vec![
+            tokio::spawn(watch_signals(self.stop_handle.clone())?),
+            tokio::spawn(watch_stop_request(self.run.stop_file(), self.stop_handle.clone())),
+        ]);
         let end = self.run_loop(&work).await?;
         self.reporter.rest();
         let asked = self.complete(&end, work.settings.finish.value).await?;
@@ -225,8 +235,6 @@ impl Session {
     }
 
     async fn run_loop(&mut self, work: &Work) -> Result<End> {
-        let signals = watch_signals(self.stop_handle.clone())?;
-        let requests = watch_stop_request(self.run.stop_file(), self.stop_handle.clone());
         let opening = self.opening()?.clone();
         let (context, change) = (&self.context, self.run.change.clone());
         let source = || context.change(&change);
@@ -242,11 +250,7 @@ impl Session {
         };
         let policy = Policy { max_retries: work.settings.max_retries.value, jobs: 1, limit: work.limit, only: work.only.clone() };
         let orchestrator = Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, source: &source };
-        let end = tokio::select! {
-            end = orchestrator.run() => end,
-            () = signals => bail!("signals are no longer watched"),
-            () = requests => bail!("stop requests are no longer watched"),
-        };
+        let end = orchestrator.run().await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
             self.reporter.rest();
             end_marked(attempt::MARK, &format!("{}/", opening.id), Duration::ZERO).await;
@@ -259,8 +263,12 @@ impl Session {
         let mode = match finish {
             Finish::Cleanup | Finish::Keep => Some(finish),
             Finish::Ask if self.context.environment.interactive && !terminated => {
-                // From here Ctrl-C belongs to the question.
-                match self.ask_completion().await? {
+                let mut stop = self.stop.clone();
+                let answer = tokio::select! {
+                    answer = self.ask_completion() => answer?,
+                    _ = stop.reached(Urgency::Terminate) => ask::withdraw(),
+                };
+                match answer {
                     ask::Answer::Chosen(mode) => Some(mode),
                     ask::Answer::Later => None,
                     ask::Answer::Interrupted => {
@@ -304,7 +312,10 @@ impl Session {
     /// Ends the run in the given way.
     pub async fn finish(&mut self, mode: Finish) -> Result<()> {
         let again = self.state.phase == Phase::Finishing(Finish::Cleanup);
-        self.settle_half_attempts().await?;
+        self.check_same_way(again && mode == Finish::Cleanup)?;
+        if !again {
+            self.settle_half_attempts().await?;
+        }
         match mode {
             Finish::Keep | Finish::Ask => {
                 self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
@@ -320,12 +331,38 @@ impl Session {
     /// Gives the run up.
     pub async fn abort(&mut self) -> Result<()> {
         if self.state.phase == Phase::Starting {
+            if !self.has_begun().await? {
+                return self.record(Event::Aborted { kept: None }).await;
+            }
             // What of the beginning has happened is made whole, so that there is one way back.
             self.begin_on_branch(Beginning::Again).await?;
         }
         let again = self.state.phase == Phase::Aborting;
+        self.check_same_way(again)?;
+        if !again {
+            self.settle_half_attempts().await?;
+        }
         let kept = self.go_home(Route::Abort, Event::AbortStarted {}, again).await?;
-        self.record(Event::Aborted { kept }).await
+        self.record(Event::Aborted { kept: Some(kept) }).await
+    }
+
+    /// A run that is on its way back one way cannot turn to another.
+    fn check_same_way(&self, same: bool) -> Result<()> {
+        let way = match self.state.phase {
+            Phase::Finishing(Finish::Cleanup) if !same => "finish --cleanup",
+            Phase::Aborting if !same => "abort",
+            _ => return Ok(()),
+        };
+        let change = &self.run.change;
+        bail!(
+            Problem::refused(format!("a 'git ralph {way}' of this run was cut short"))
+                .hint(format!("git ralph resume {change}   to complete it"))
+        )
+    }
+
+    /// Whether a beginning that was cut short had touched anything.
+    async fn has_begun(&self) -> Result<bool> {
+        Ok(self.keeper.repo.refs().await?.get(&self.keeper.names.initial()).is_some())
     }
 
     async fn go_home(&mut self, route: Route, intent: Event, again: bool) -> Result<String> {
@@ -379,6 +416,15 @@ impl Session {
     /// Gives lock and context back when the run is over.
     pub fn into_parts(self) -> (Context, Lock) {
         (self.context, self._lock)
+    }
+}
+
+/// Tasks that turn signals and requests into the session's stop; they end with it.
+struct Watchers(Vec<tokio::task::JoinHandle<()>>);
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 

@@ -148,7 +148,10 @@ fn plan(change: &Change, work: &Work, verbose: bool) -> Result<String> {
         }
     }
     let _ = writeln!(text, "\n# an attempt that fails is kept under refs/ralph/{}/attempts/ and rolled back:", change.name);
-    let _ =
-        writeln!(text, "# git reset --hard <checkpoint> && git clean -fd, at most {} times a story", work.settings.max_retries.value + 1);
+    let _ = writeln!(
+        text,
+        "# git reset --hard <checkpoint> && git clean -fd, at most {} times a story",
+        work.settings.max_retries.value.saturating_add(1)
+    );
     Ok(text)
 }

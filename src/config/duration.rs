@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
+/// Longer than this is as good as for ever, and safe to add to the time of day.
+const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
 /// Reads a duration; a bare number means seconds.
 ///
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
+    let clamped = |duration: Duration| duration.min(LONGEST);
     if let Ok(seconds) = text.parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
+        return Ok(clamped(Duration::from_secs(seconds)));
     }
     let wrong = || format!("'{text}' is not a duration such as '45m', '1h 30m' or '90s'");
     let signed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(signed).map_err(|_| wrong())
+    Duration::try_from(signed).map(clamped).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -25,6 +29,7 @@ mod tests {
         for (text, seconds) in [("45m", 2700), ("1h 30m", 5400), ("1h30m", 5400), ("90s", 90), ("7", 7), (" 2 min ", 120)] {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
+        assert_eq!(parse("18446744073709551615"), Ok(LONGEST));
         for text in ["", "soon", "-5s", "5 parsecs"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::stale;
 use crate::process::{Exit, Program, capture};
 
 /// Given on every call of ours: what the user's configuration could do to blind, stop or hijack it.
@@ -42,6 +43,10 @@ const OVERRIDES: [&str; 29] = [
     "i18n.commitEncoding=UTF-8",
 ];
 
+/// How long a lock of a living process is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(200);
+
 /// How long a call may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -62,13 +67,15 @@ impl Default for Limits {
 pub struct Git {
     program: Program,
     limits: Limits,
+    /// Where locks that dead processes left are moved to.
+    stale_dir: Option<PathBuf>,
 }
 
 impl Git {
     /// git as found on PATH, in a directory, with an environment and none of our overrides: for finding out where we are.
     #[must_use]
     pub fn plain(cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
-        Git { program: Program { program: "git".into(), args: Vec::new(), env, cwd }, limits: Limits::default() }
+        Git { program: Program { program: "git".into(), args: Vec::new(), env, cwd }, limits: Limits::default(), stale_dir: None }
     }
 
     /// git for one repository: explicit directories, our overrides.
@@ -78,13 +85,20 @@ impl Git {
         env.push(("GIT_WORK_TREE".into(), work_tree.into()));
         let args = OVERRIDES.iter().flat_map(|setting| ["-c".into(), setting.into()]).collect();
         let program = Program { program: "git".into(), args, env, cwd: work_tree.to_owned() };
-        Git { program, limits: Limits::default() }
+        Git { program, limits: Limits::default(), stale_dir: None }
     }
 
     /// The same with other time limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same, moving stale locks that are in its way into a directory.
+    #[must_use]
+    pub fn with_stale_dir(mut self, dir: PathBuf) -> Self {
+        self.stale_dir = Some(dir);
         self
     }
 
@@ -100,7 +114,7 @@ impl Git {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
         let mut program = self.program.clone();
         program.args.extend(args.iter().cloned());
-        Call { program, words: args, input: None, limit: self.limits.query, work: self.limits.work }
+        Call { program, words: args, input: None, limit: self.limits.query, work: self.limits.work, stale_dir: self.stale_dir.clone() }
     }
 }
 
@@ -112,6 +126,7 @@ pub struct Call {
     input: Option<Vec<u8>>,
     limit: Option<Duration>,
     work: Option<Duration>,
+    stale_dir: Option<PathBuf>,
 }
 
 impl Call {
@@ -147,13 +162,26 @@ impl Call {
     /// # Errors
     /// If git cannot be started, is killed, or exceeds its limit.
     pub async fn answer(self) -> Result<Answer> {
-        let captured = capture(&self.program, self.input.as_deref(), self.limit).await.context("cannot run git")?;
-        let code = match captured.exit {
-            Exit::Success => 0,
-            Exit::Code { code } => code,
-            exit => return Err(self.error(exit, &captured.stderr).into()),
-        };
-        Ok(Answer { code, stdout: captured.stdout, stderr: captured.stderr, words: self.words })
+        let mut patience = PATIENCE;
+        loop {
+            let captured = capture(&self.program, self.input.as_deref(), self.limit).await.context("cannot run git")?;
+            let code = match captured.exit {
+                Exit::Success => 0,
+                Exit::Code { code } => code,
+                exit => return Err(self.error(exit, &captured.stderr).into()),
+            };
+            let answer = Answer { code, stdout: captured.stdout, stderr: captured.stderr, words: self.words.clone() };
+            let lock = if code == 0 { None } else { stale::named_in(&answer.errors()) };
+            let (Some(lock), Some(dir)) = (lock, &self.stale_dir) else { return Ok(answer) };
+            if stale::is_stale(&lock) {
+                stale::move_aside(&lock, dir).with_context(|| format!("cannot move {} aside", lock.display()))?;
+            } else if patience.is_zero() {
+                return Ok(answer);
+            } else {
+                tokio::time::sleep(POLL).await;
+                patience = patience.saturating_sub(POLL);
+            }
+        }
     }
 
     /// Makes the call and wants exit status 0.

@@ -6,6 +6,7 @@ mod oid;
 mod place;
 mod refs;
 mod repo;
+pub mod stale;
 
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;

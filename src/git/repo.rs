@@ -141,14 +141,18 @@ impl Repo {
         let output = self.git.call(["worktree", "list", "--porcelain", "-z"]).output().await?;
         let text = String::from_utf8_lossy(&output).into_owned();
         let mut found = Vec::new();
-        let mut path = "";
+        let (mut path, mut number) = ("", 0);
+        // The main work tree comes first; git may name it by its git directory.
+        let main = self.place.git_dir == self.place.common_dir;
         for line in text.split('\0') {
             if let Some(worktree) = line.strip_prefix("worktree ") {
                 path = worktree;
-            } else if let Some(branch) = line.strip_prefix("branch ")
-                && Path::new(path) != self.place.top
-            {
-                found.push((branch.to_owned(), path.to_owned()));
+                number += 1;
+            } else if let Some(branch) = line.strip_prefix("branch ") {
+                let ours = if main { number == 1 } else { Path::new(path) == self.place.top };
+                if !ours {
+                    found.push((branch.to_owned(), path.to_owned()));
+                }
             }
         }
         Ok(found)

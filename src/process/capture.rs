@@ -4,10 +4,11 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
+use super::group::Group;
 use super::{Exit, Program};
 
 /// What a finished child left.
@@ -28,12 +29,14 @@ pub struct Captured {
 pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Duration>) -> io::Result<Captured> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
     let mut child = program.spawn(stdin)?;
-    let group = child.id();
+    // If nobody waits any more, nothing of it goes on in the background.
+    let group = Group::of(&child);
     let Some(limit) = limit else { return collect(&mut child, input).await };
     match tokio::time::timeout(limit, collect(&mut child, input)).await {
         Ok(captured) => captured,
         Err(_) => {
-            end_group(group);
+            // A helper of the child (a filter, a hook) may hold the pipes open, so the whole group goes.
+            group.signal(Signal::KILL);
             child.wait().await?;
             Ok(Captured { exit: Exit::timed_out(limit), stdout: Vec::new(), stderr: Vec::new() })
         }
@@ -66,11 +69,4 @@ async fn collect(child: &mut Child, input: Option<&[u8]>) -> io::Result<Captured
     out.and(err)?;
     let exit = Exit::of(child.wait().await?);
     Ok(Captured { exit, stdout, stderr })
-}
-
-/// A helper of the child (a filter, a hook) may hold the pipes open, so the whole group goes.
-fn end_group(group: Option<u32>) {
-    if let Some(group) = group.and_then(|id| Pid::from_raw(id.cast_signed())) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
 }

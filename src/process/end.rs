@@ -57,12 +57,12 @@ impl Exit {
     /// The ending of a process whose time was up.
     #[must_use]
     pub fn timed_out(limit: Duration) -> Self {
-        Exit::TimedOut { seconds: limit.as_secs() }
+        Exit::TimedOut { seconds: limit.as_secs().max(1) }
     }
 
     /// The ending of a process that fell silent.
     #[must_use]
     pub fn stalled(limit: Duration) -> Self {
-        Exit::Stalled { seconds: limit.as_secs() }
+        Exit::Stalled { seconds: limit.as_secs().max(1) }
     }
 }

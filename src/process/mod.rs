@@ -4,6 +4,8 @@
 
 mod capture;
 mod end;
+mod group;
+mod identity;
 mod interrupt;
 mod spawn;
 mod supervise;
@@ -11,6 +13,7 @@ mod survivors;
 
 pub use capture::{Captured, capture};
 pub use end::Exit;
+pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
 pub use spawn::Program;
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};

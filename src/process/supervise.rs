@@ -5,11 +5,13 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use futures_util::FutureExt;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::group::Group;
 use super::{Exit, Program, Stop, Urgency};
 
 const BUFFER: usize = 64 * 1024;
@@ -75,7 +77,7 @@ pub async fn supervise(
             return Ok(Supervised { exit, duration: started.elapsed() });
         }
     };
-    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let group = Group::of(&child);
     let stdin = child.stdin.take();
     let mut pipes = Pipes::of(&mut child);
     let mut feed = pin!(async {
@@ -90,11 +92,15 @@ pub async fn supervise(
         tokio::select! {
             biased;
             _ = stop.reached(Urgency::Now) => break End::Enforced(Exit::Interrupted),
-            () = sleep_until(clock.next()) => break End::Enforced(clock.rung()),
+            () = sleep_until(clock.next()) => match child.try_wait()? {
+                Some(status) => break End::Gone(Exit::of(status)),
+                None if clock.is_only_silence() && pipes.take_what_is_there(&mut clock, &mut sink)? => {}
+                None => break End::Enforced(clock.rung()),
+            },
             () = &mut feed, if !fed => fed = true,
             piece = pipes.next(), if pipes.open() => if let Some((stream, bytes)) = piece? {
                 match sink(stream, bytes) {
-                    Ok(flow) => clock.heard(flow),
+                    Ok(flow) => clock.heard(stream, flow),
                     Err(error) => break End::Broken(error),
                 }
             },
@@ -137,23 +143,6 @@ async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: imp
     group.signal(Signal::KILL);
 }
 
-/// The child's process group; goes with whoever supervises it.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, signal);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
 /// Which of the limits comes next, and which one it was.
 struct Clock {
     watch: Watch,
@@ -166,9 +155,17 @@ impl Clock {
     /// Far enough to mean never.
     const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
-    fn heard(&mut self, flow: Flow) {
-        self.heard = Instant::now();
+    fn heard(&mut self, stream: Stream, flow: Flow) {
+        // After the last word, chatter on standard error does not put the end off.
+        if !self.concluded || stream == Stream::Stdout {
+            self.heard = Instant::now();
+        }
         self.concluded = flow == Flow::Concluded;
+    }
+
+    /// Whether the whole time is not up yet, so that the alarm was for silence.
+    fn is_only_silence(&self) -> bool {
+        self.watch.limit.is_none_or(|limit| self.started.elapsed() < limit)
     }
 
     fn silence(&self) -> Option<Duration> {
@@ -182,11 +179,10 @@ impl Clock {
     }
 
     fn rung(&self) -> Exit {
-        let silent_since = self.heard.elapsed();
-        match (self.silence(), self.watch.limit, self.watch.idle) {
-            (Some(limit), ..) if self.concluded && silent_since >= limit => Exit::Lingered,
-            (_, Some(limit), _) if self.started.elapsed() >= limit => Exit::timed_out(limit),
-            (.., idle) => Exit::stalled(idle.unwrap_or_default()),
+        match (self.watch.limit, self.watch.idle) {
+            _ if self.concluded => Exit::Lingered,
+            (Some(limit), _) if self.started.elapsed() >= limit => Exit::timed_out(limit),
+            (_, idle) => Exit::stalled(idle.unwrap_or_default()),
         }
     }
 }
@@ -242,6 +238,18 @@ impl Pipes {
             (Stream::Stdout, count) => Some((stream, &self.out.buffer[..count])),
             (Stream::Stderr, count) => Some((stream, &self.err.buffer[..count])),
         })
+    }
+
+    /// When we were stopped ourselves, an alarm may ring although there is output to be read: takes it, says if there was any.
+    fn take_what_is_there(&mut self, clock: &mut Clock, sink: &mut impl FnMut(Stream, &[u8]) -> io::Result<Flow>) -> io::Result<bool> {
+        match self.next().now_or_never() {
+            Some(Ok(Some((stream, bytes)))) => {
+                let flow = sink(stream, bytes)?;
+                clock.heard(stream, flow);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     async fn drain(&mut self, sink: &mut impl FnMut(Stream, &[u8]) -> io::Result<Flow>) {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::time::{Instant, sleep};
 
+/// Even KILL takes effect only when the process gets to run.
+const LAST_GASP: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Ends every process whose environment has `name=value…`: TERM, grace, KILL. Says which ones it found.
@@ -26,13 +28,13 @@ pub async fn end_marked(name: &str, value: &str, grace: Duration) -> Vec<String>
 #[must_use]
 pub fn holders_of(path: &Path) -> Vec<u32> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
-    let holds = |pid: &u32| {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        entries
-            .filter_map(|entry| fs::metadata(entry.ok()?.path()).ok())
-            .any(|file| file.ino() == wanted.ino() && file.dev() == wanted.dev())
-    };
-    processes().filter(|pid| *pid != std::process::id()).filter(holds).collect()
+    processes().filter(|pid| *pid != std::process::id()).filter(|pid| has_open(*pid, &wanted)).collect()
+}
+
+/// Whether a process has a file open.
+pub(super) fn has_open(pid: u32, wanted: &fs::Metadata) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok()).any(|file| file.ino() == wanted.ino() && file.dev() == wanted.dev())
 }
 
 /// Whether a process of that id exists and has not ended.
@@ -47,17 +49,24 @@ pub fn is_alive(pid: u32) -> bool {
 /// Ends these processes: TERM, grace, KILL.
 pub async fn end(pids: &[u32], grace: Duration) {
     signal_all(pids, Signal::TERM);
-    let deadline = Instant::now() + grace;
-    while pids.iter().any(|&pid| is_alive(pid)) {
-        if Instant::now() >= deadline {
-            signal_all(pids, Signal::KILL);
-            break;
-        }
-        sleep(POLL).await;
+    if !gone_within(pids, grace).await {
+        signal_all(pids, Signal::KILL);
+        gone_within(pids, LAST_GASP).await;
     }
     for pid in pids.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
+}
+
+async fn gone_within(pids: &[u32], limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    while pids.iter().any(|&pid| is_alive(pid)) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(POLL).await;
+    }
+    true
 }
 
 fn signal_all(pids: &[u32], signal: Signal) {

@@ -94,6 +94,12 @@ async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
     }
 }
 
+/// Takes a question back that nobody shall answer any more.
+pub fn withdraw<T>() -> Answer<T> {
+    drop(Cursor);
+    Answer::Interrupted
+}
+
 /// dialoguer leaves the cursor hidden when it is interrupted.
 struct Cursor;
 

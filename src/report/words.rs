@@ -80,7 +80,8 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::StopRequested { how } => plain(stop_words(*how).to_owned()),
         Event::LoopEnded { end } => plain(end_words(end, state)),
         Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
-        Event::Aborted { kept } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
+        Event::Aborted { kept: Some(kept) } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
+        Event::Aborted { kept: None } => plain("the run had not touched anything yet, it is closed".to_owned()),
     }
 }
 
@@ -162,8 +163,8 @@ fn notice_words(notice: &Notice) -> String {
         Notice::ObstacleMoved { path, to } => format!("{} was in the way, moved to {}", clean(path), clean(to)),
         Notice::HiddenMoved { path, to } => format!("{} was hidden by ignore rules of the attempt, moved to {}", clean(path), clean(to)),
         Notice::Unkept { error } => format!("git could not keep every file, these stay in the work tree: {}", clean(error)),
-        Notice::NotStagedAgain {} => {
-            "what was staged at the start conflicts with the moved branch; it is in the work tree, unstaged".to_owned()
+        Notice::NotStagedAgain { kept } => {
+            format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -27,15 +28,14 @@ impl Workshop<'_> {
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
         let mut transcript = Transcript { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
-        let mark = format!("{}/{}/{attempt}/", self.id, story.id.as_component());
-        let program = self.agent.program(self.child_environment(story, attempt, &mark), &self.keeper.repo.place.top);
+        let program = self.agent.program(self.child_environment(story, attempt), &self.keeper.repo.place.top);
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
             linger: self.settings.linger_timeout.value,
             grace: self.settings.grace.value,
         };
-        let mut reader = TextReader::new(&prompt);
+        let mut reader = TextReader::default();
         let mut stop = self.stop.clone();
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
@@ -46,7 +46,7 @@ impl Workshop<'_> {
             Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
         };
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
-        let survivors = end_marked(MARK, &mark, watch.grace).await;
+        let survivors = end_marked(MARK, &self.mark(story, attempt), watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         Ok(Event::AgentEnded {
             story: story.id.clone(),
@@ -58,14 +58,19 @@ impl Workshop<'_> {
         })
     }
 
+    /// What marks the processes of one attempt.
+    pub(super) fn mark(&self, story: &Story, attempt: u32) -> String {
+        format!("{}/{}/{attempt}/", self.id, story.id.as_component())
+    }
+
     /// What agents and gates get to see of the environment.
-    pub(super) fn child_environment(&self, story: &Story, attempt: u32, mark: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    pub(super) fn child_environment(&self, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
         self.environment.for_children(&[
             ("RALPH_CHANGE", self.run.change.as_str().into()),
             ("RALPH_STORY", story.id.as_str().into()),
             ("RALPH_ATTEMPT", attempt.to_string().into()),
             ("RALPH_RUN_DIR", self.run.path().into()),
-            (MARK, mark.into()),
+            (MARK, self.mark(story, attempt).into()),
         ])
     }
 }

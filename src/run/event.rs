@@ -81,7 +81,7 @@ pub enum Event {
     /// The run is about to be given up.
     AbortStarted {},
     /// The run is given up; what it held is under a ref.
-    Aborted { kept: String },
+    Aborted { kept: Option<String> },
 }
 
 /// Who asked for a stop.

@@ -3,7 +3,7 @@
 //! The descriptor is inherited on purpose. A lock that is held while its owner is dead means orphans of a killed run.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::process::{self, holders_of, is_alive};
+use crate::process::{self, Identity, holders_of};
 
 const ROUNDS: u32 = 20;
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
@@ -44,11 +44,11 @@ impl Lock {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).with_context(cannot)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(&mut file, path))),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(path))),
             Err(error) => return Err(error).with_context(cannot),
         }
         file.set_len(0)?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        file.write_all(format!("{}\n", Identity::own()).as_bytes())?;
         fcntl_setfd(&file, FdFlags::empty()).with_context(cannot)?;
         Ok(Ok(Lock { file }))
     }
@@ -68,17 +68,11 @@ impl Lock {
         Lock::take(path)
     }
 
-    /// Whether a living git-ralph has the lock, and which process it is.
+    /// Whether a living git-ralph has the lock, and which process it is; asks without touching the lock.
     #[must_use]
     pub fn owner(path: &Path) -> Option<u32> {
-        let mut file = File::open(path).ok()?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(rustix::io::Errno::WOULDBLOCK) => match holder(&mut file, path) {
-                Holder::Owner(pid) => Some(pid),
-                Holder::Orphans(_) => None,
-            },
-            _ => None,
-        }
+        let identity: Identity = fs::read_to_string(path).ok()?.parse().ok()?;
+        (identity.is_alive() && identity.holds(path)).then_some(identity.pid)
     }
 }
 
@@ -89,11 +83,14 @@ impl Drop for Lock {
     }
 }
 
-fn holder(file: &mut File, path: &Path) -> Holder {
-    let mut text = String::new();
-    let _ = file.read_to_string(&mut text);
-    match text.trim().parse::<u32>() {
-        Ok(pid) if is_alive(pid) => Holder::Owner(pid),
-        _ => Holder::Orphans(holders_of(path).into_iter().filter(|pid| *pid != std::process::id()).collect()),
+/// A git-ralph among the holders is the owner, whatever the file says: it may be about to write itself down.
+fn holder(path: &Path) -> Holder {
+    if let Some(owner) = Lock::owner(path) {
+        return Holder::Owner(owner);
+    }
+    let holders = holders_of(path);
+    match holders.iter().find(|pid| process::is_same_program(**pid)) {
+        Some(owner) => Holder::Owner(*owner),
+        None => Holder::Orphans(holders),
     }
 }

@@ -246,7 +246,7 @@ impl RunState {
             Event::AbortStarted {} => self.phase = Phase::Aborting,
             Event::Aborted { kept } => {
                 self.phase = Phase::Aborted;
-                self.kept = Some(kept.clone());
+                self.kept.clone_from(kept);
             }
             Event::LeftoverKept { .. }
             | Event::IdentityMissing {}

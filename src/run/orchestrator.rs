@@ -8,13 +8,14 @@ use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 
+use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
 use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Step, Verdict, judge};
 use crate::agent::{Agent, Signal};
 use crate::checkpoint::{Footing, Keeper, Landed};
 use crate::config::{Environment, Settings};
-use crate::process::{Exit, Program, Stop, Urgency};
+use crate::process::{Exit, Program, Stop, Urgency, end_marked};
 use crate::report::{Activity, Reporter};
 use crate::story::{Change, Story, StoryId};
 
@@ -267,7 +268,11 @@ impl Workshop<'_> {
                 Ok(vec![self.attempt(&task.change, task.story()?, *attempt, feedback.as_ref()).await?])
             }
             Step::Judge { story, attempt, exit, signal } => self.judge(story, *attempt, exit, signal, task).await,
-            Step::Land { attempt, .. } => self.land(task.story()?, *attempt, &task.footing).await,
+            Step::Land { story, attempt } => {
+                // Its source may have dropped the story meanwhile; it is done all the same.
+                let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
+                self.land(&text, *attempt, &task.footing).await
+            }
             Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.footing).await,
             Step::GiveUp { story } => Ok(vec![Event::StoryFailed {
                 story: story.clone(),
@@ -305,6 +310,7 @@ impl Workshop<'_> {
             let program = self.gate_program(story, attempt, &command);
             let mut stop = self.stop.clone();
             let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
+            end_marked(MARK, &self.mark(story, attempt), self.settings.grace.value).await;
             events.push(Event::GateEnded {
                 story: story.id.clone(),
                 attempt,
@@ -324,11 +330,10 @@ impl Workshop<'_> {
 
     fn gate_program(&self, story: &Story, attempt: u32, command: &str) -> Program {
         let top: &Path = &self.keeper.repo.place.top;
-        let mark = format!("{}/{}/{attempt}/", self.id, story.id.as_component());
         Program {
             program: "sh".into(),
             args: vec!["-c".into(), command.into()],
-            env: self.child_environment(story, attempt, &mark),
+            env: self.child_environment(story, attempt),
             cwd: top.to_owned(),
         }
     }

@@ -7,6 +7,7 @@ mod change_files;
 mod ctrl_c;
 mod finish;
 mod git_commands;
+mod hazards;
 mod machine;
 mod output;
 mod prompts;

@@ -187,3 +187,15 @@ fn a_change_can_be_picked_on_a_terminal() {
     assert_eq!(screen.end().0, 0);
     assert_eq!(world.branch(), "ralph/work");
 }
+
+#[test]
+fn sigterm_at_the_choice_leaves_the_run_open() {
+    let world = world();
+    let screen = start(&world);
+    screen.wait_for("keep     stay on");
+    let pid = screen.child.process_id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let (code, text) = screen.end();
+    assert_eq!(code, 130, "{text}");
+    assert_eq!(world.branch(), "ralph/work");
+}

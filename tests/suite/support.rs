@@ -154,7 +154,7 @@ impl World {
     pub fn git(&self, args: &[&str]) -> String {
         let output = self.command(&which("git"), args).output().unwrap();
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
     /// Runs git-ralph to its end; a hang is a failure.

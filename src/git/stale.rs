@@ -1,0 +1,58 @@
+//! Lock files that dead processes left: moved aside, never just deleted, and only if nobody has them open.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::process::holders_of;
+
+/// A lock this new may belong to a process that is about to open it.
+const YOUNG: Duration = Duration::from_secs(2);
+
+/// The lock file that a git command failed on, by its own words.
+#[must_use]
+pub fn named_in(stderr: &str) -> Option<PathBuf> {
+    let (_, rest) = stderr.split_once("Unable to create '")?;
+    let (path, rest) = rest.split_once("'")?;
+    rest.starts_with(": File exists").then(|| PathBuf::from(path)).filter(|path| path.extension().is_some_and(|kind| kind == "lock"))
+}
+
+/// Whether a lock was left by a process that died.
+#[must_use]
+pub fn is_stale(lock: &Path) -> bool {
+    let age = fs::metadata(lock).and_then(|meta| meta.modified()).ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+    age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_empty()
+}
+
+/// Moves a lock into `dir`, under a name that is free there.
+///
+/// # Errors
+/// If it cannot be moved.
+pub fn move_aside(lock: &Path, dir: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(dir)?;
+    let name = lock.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut to = dir.join(&name);
+    let mut copy = 1;
+    while to.symlink_metadata().is_ok() {
+        copy += 1;
+        to = dir.join(format!("{name}.{copy}"));
+    }
+    fs::rename(lock, &to)?;
+    Ok(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_found_in_gits_words() {
+        let words = "fatal: Unable to create '/r/.git/index.lock': File exists.\n\nAnother git process seems to be running";
+        assert_eq!(named_in(words), Some(PathBuf::from("/r/.git/index.lock")));
+        let words = "fatal: prepare: cannot lock ref 'refs/heads/x': Unable to create '/r/.git/refs/heads/x.lock': File exists.";
+        assert_eq!(named_in(words), Some(PathBuf::from("/r/.git/refs/heads/x.lock")));
+        assert_eq!(named_in("fatal: Unable to create '/r/.git/index.lock': Permission denied"), None);
+        assert_eq!(named_in("fatal: Unable to create '/etc/passwd': File exists"), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! A process by its id and its time of birth, so that a recycled id is not taken for it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::survivors::has_open;
+
+/// One process, for all time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its id.
+    pub pid: u32,
+    /// In clock ticks since the machine started.
+    born: u64,
+}
+
+impl Identity {
+    /// This process.
+    #[must_use]
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Identity { pid, born: born(pid).unwrap_or_default() }
+    }
+
+    /// Whether it has not ended.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        born(self.pid) == Some(self.born) && super::is_alive(self.pid)
+    }
+
+    /// Whether it has a file open.
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|wanted| has_open(self.pid, &wanted))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.pid, self.born)
+    }
+}
+
+impl FromStr for Identity {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (pid, born) = text.trim().split_once(' ').ok_or(())?;
+        Ok(Identity { pid: pid.parse().map_err(|_| ())?, born: born.parse().map_err(|_| ())? })
+    }
+}
+
+fn born(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the start time is the 20th field behind it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// Whether a process runs the same executable as this one.
+#[must_use]
+pub fn is_same_program(pid: u32) -> bool {
+    let exe = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    exe("self").is_some_and(|own| exe(&pid.to_string()) == Some(own))
+}

@@ -1,0 +1,360 @@
+//! What agents, users and crashes do to a repository, and that nothing of it is lost.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{COMPLETE, World};
+
+const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
+
+fn failing(world: &World, agent: &str) {
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("{agent}; {FAILED}"));
+    world.start(&[]).code(1);
+}
+
+fn reachable(world: &World, subject: &str) -> bool {
+    world.git(&["log", "--all", "--format=%s"]).lines().any(|line| line == subject)
+}
+
+#[test]
+fn commits_on_the_branch_are_kept_when_the_agent_ends_elsewhere() {
+    let world = World::new();
+    failing(&world, "echo w >w; git add w; git commit -qm work; git checkout -q main");
+    assert_eq!(world.branch(), "ralph/work");
+    assert!(reachable(&world, "work"));
+    assert!(!world.exists("w"));
+}
+
+#[test]
+fn work_on_the_branch_is_landed_when_the_agent_ends_elsewhere() {
+    let world = World::new();
+    world.write("mine", "uncommitted\n");
+    world.stories(2, "");
+    world.agent(&format!(
+        "case $RALPH_STORY in
+         1) echo w >w; git add w; git commit -qm work; git checkout -q main; echo more >more;;
+         2) git checkout -q -b side main; echo side >side; git add side; git commit -qm side; echo dirty >dirty;;
+         esac; {COMPLETE}"
+    ));
+    world.start(&[]).code(0).says("its changes were brought over");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work~1"]), "README\nmine\nmore\nw");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ndirty\nmine\nmore\nside\nw");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert!(world.subjects("ralph/work").contains(&"side".to_owned()));
+    assert_eq!(world.subjects("main"), ["first"]);
+}
+
+#[test]
+fn an_agent_that_renames_deletes_or_rewinds_our_branch_changes_nothing() {
+    for script in [
+        "git branch -m ralph/work stolen",
+        "git checkout -q --detach; git branch -q -D ralph/work",
+        "git reset -q --hard HEAD~1",
+        "git commit -q --amend --allow-empty -m amended",
+        "git checkout -q --orphan fresh",
+    ] {
+        for end in [COMPLETE, FAILED] {
+            let world = World::new();
+            world.write("mine", "uncommitted\n");
+            world.stories(2, "max-retries = 0");
+            world.agent(&format!(
+                "echo $RALPH_STORY >s$RALPH_STORY; test $RALPH_STORY = 1 && {COMPLETE} || {{ {script}; echo x >x; {end}; }}"
+            ));
+            let output = world.start(&[]);
+            assert_eq!(world.branch(), "ralph/work", "{script}");
+            assert_eq!(world.git(&["status", "--porcelain"]), "", "{script}");
+            let subjects = world.subjects("ralph/work");
+            assert!(subjects.contains(&"checkpoint: 1".to_owned()), "{script}: {subjects:?}");
+            if end == COMPLETE && output.code == 0 {
+                assert_eq!(world.read("x"), "x\n", "{script}");
+                assert_eq!((world.read("mine"), world.read("s1")), ("uncommitted\n".to_owned(), "1\n".to_owned()), "{script}");
+            } else {
+                assert!(!world.exists("x"), "{script}");
+                assert_eq!(world.git(&["show", "refs/ralph/work/attempts/2/1:x"]), "x", "{script}");
+            }
+            world.ralph(&["abort"]).code(0);
+            assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? mine".to_owned()), "{script}");
+        }
+    }
+}
+
+#[test]
+fn operations_left_under_way_are_moved_aside() {
+    let world = World::new();
+    world.write("README", "side\n");
+    world.git(&["switch", "-q", "-c", "side"]);
+    world.git(&["commit", "-qam", "side"]);
+    world.git(&["switch", "-q", "main"]);
+    for (script, file) in [
+        ("git merge -q side", "MERGE_HEAD"),
+        ("git rebase -q side", "rebase-merge"),
+        ("git cherry-pick side", "CHERRY_PICK_HEAD"),
+        ("git bisect start -q", "BISECT_LOG"),
+    ] {
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("echo ours >README; git commit -qam ours; {script} >/dev/null 2>&1; {FAILED}"));
+        world.start(&[]).code(1).says("the agent left");
+        assert!(!world.exists(&format!(".git/{file}")), "{script}");
+        assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("ralph/work".to_owned(), String::new()), "{script}");
+        assert!(reachable(&world, "ours"), "{script}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!((world.branch(), world.read("README")), ("main".to_owned(), "hello\n".to_owned()), "{script}");
+    }
+}
+
+#[test]
+fn locks_left_by_dead_processes_stop_nobody() {
+    for lock in ["index.lock", "HEAD.lock", "refs/heads/ralph/work.lock", "packed-refs.lock", "config.lock"] {
+        let world = World::new();
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("echo x >x; touch -d '1 minute ago' .git/{lock}; test $RALPH_STORY = 1 && {COMPLETE} || {FAILED}"));
+        world.start(&[]).code(1);
+        assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "first"], "{lock}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.branch(), "main", "{lock}");
+    }
+}
+
+#[test]
+fn a_stale_lock_of_our_own_index_stops_nobody() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(COMPLETE);
+    world.start(&["--limit", "1"]).code(0);
+    fs::write(world.run_dir().join("index.lock"), "").unwrap();
+    world.ralph(&["resume"]).code(0);
+}
+
+#[test]
+fn a_link_out_of_the_repository_is_not_followed() {
+    let world = World::new();
+    world.write("d/f", "inside\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "d"]);
+    fs::create_dir(world.outside("out")).unwrap();
+    fs::write(world.outside("out/f"), "outside\n").unwrap();
+    failing(&world, "rm -rf d; ln -s ../out d");
+    assert_eq!(fs::read_to_string(world.outside("out/f")).unwrap(), "outside\n");
+    assert_eq!(world.read("d/f"), "inside\n");
+}
+
+#[test]
+fn files_and_directories_that_change_places_come_back_with_what_was_ignored_in_them() {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    world.write("file", "file\n");
+    world.write("dir/inner", "inner\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("dir/my.log", "mine\n");
+    failing(
+        &world,
+        "rm file; mkdir file; echo a >file/a; echo agent >file/agent.log; mkdir kept; mv dir/my.log kept; rm -r dir; echo now >dir",
+    );
+    assert_eq!((world.read("file"), world.read("dir/inner")), ("file\n".to_owned(), "inner\n".to_owned()));
+    assert_eq!(world.read("kept/my.log"), "mine\n", "ignored files stay where the agent has put them");
+    let moved = world.run_dir().join("moved/1-1/file/agent.log");
+    assert_eq!(fs::read_to_string(moved).unwrap(), "agent\n", "an ignored file in the way is moved, not removed");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn nested_repositories_keep_their_files() {
+    let world = World::new();
+    world.write("users/file", "mine\n");
+    world.git(&["init", "-q", "users"]);
+    world.stories(3, "max-retries = 0");
+    world.agent(&format!(
+        "case $RALPH_STORY in
+         1) git init -q empty; echo e >empty/e; echo x >x; {COMPLETE};;
+         2) git init -q full; cd full; echo f >f; git add f; git -c user.name=a -c user.email=a@b commit -qm f; cd ..; {COMPLETE};;
+         3) git init -q failed; echo g >failed/g; rm x; {FAILED};;
+         esac"
+    ));
+    world
+        .start(&[])
+        .code(1)
+        .says("empty is a repository of its own")
+        .says("full is a repository of its own")
+        .says("failed is a repository of its own, moved to");
+    assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\nx");
+    assert_eq!(
+        (world.read("users/file"), world.read("empty/e"), world.read("full/f")),
+        ("mine\n".to_owned(), "e\n".to_owned(), "f\n".to_owned())
+    );
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/3-1/failed/g")).unwrap(), "g\n");
+    assert!(!world.exists("failed"));
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!((world.read("empty/e"), world.read("full/f")), ("e\n".to_owned(), "f\n".to_owned()));
+}
+
+#[test]
+fn names_that_are_no_utf8_or_hold_newlines_are_kept_and_restored() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("printf x >\"$(printf 'a\\nb')\"; printf y >\"$(printf 'bad\\377name')\"; printf z >'-rf'; printf q >'qu\"ote'; printf s >'*'; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert_eq!(world.git(&["ls-tree", "-r", "-z", "--name-only", "refs/ralph/work/attempts/1/1", "--"]).split('\0').count(), 7);
+}
+
+#[test]
+fn edits_that_were_adopted_stay_reachable_whatever_the_agent_makes_of_them() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("test $RALPH_STORY = 2 && git checkout -q -- . ; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+    world.start(&["--limit", "1"]).code(0);
+    world.write("README", "edited\n");
+    world.ralph(&["resume"]).code(0);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert!(world.git(&["log", "--all", "-p", "--format="]).contains("+edited"));
+}
+
+#[test]
+fn what_is_only_staged_stays_reachable_over_finish_and_abort() {
+    for end in [&["finish", "--cleanup"][..], &["abort"]] {
+        let world = World::new();
+        world.stories(1, "");
+        world.agent(COMPLETE);
+        world.start(&[]).code(0);
+        world.write("README", "only staged\n");
+        world.git(&["add", "README"]);
+        world.write("README", "work tree\n");
+        world.ralph(end).code(0);
+        assert!(world.git(&["log", "--all", "-p", "-m", "--format="]).contains("+only staged"), "{end:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_staged_again_is_kept_and_named() {
+    let world = World::new();
+    world.write("f", "1\n2\n3\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "f"]);
+    world.write("f", "staged\n2\n3\n");
+    world.git(&["add", "f"]);
+    world.write("f", "1\n2\n3\n");
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world.start(&[]).code(0);
+    world.git(&["switch", "-q", "main"]);
+    world.write("f", "main\n2\n3\n");
+    world.git(&["commit", "-qam", "moved"]);
+    world.git(&["switch", "-q", "ralph/work"]);
+    world.ralph(&["finish", "--cleanup"]).code(0).says("it is kept as refs/ralph/work/index");
+    assert_eq!(world.git(&["show", "refs/ralph/work/index:f"]), "staged\n2\n3");
+}
+
+/// Runs a command whose process is killed when git is called with the given words.
+fn killed_at(world: &World, words: &str, args: &[&str]) {
+    world.fake_git(&format!("case \"$*\" in *'{words}'*) kill -9 $PPID; exit 1;; esac"));
+    world.ralph(args).code(-9);
+    fs::remove_file(world.outside("bin/git")).unwrap();
+}
+
+#[test]
+fn edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it() {
+    let (moving, recording) = ("symbolic-ref -m", "update-ref -m git ralph finish --no-deref");
+    for (args, words, kept) in [
+        (&["finish", "--cleanup"][..], moving, " M README\n?? late\n?? loop"),
+        (&["finish", "--cleanup"], recording, " M README\n?? late\n?? loop"),
+        (&["abort"], moving, " M README\n?? late"),
+        // Nothing had been touched: what was edited until then goes with the run.
+        (&["abort"], recording, ""),
+    ] {
+        let world = World::new();
+        world.stories(1, "");
+        world.agent(&format!("echo x >loop; {COMPLETE}"));
+        world.start(&[]).code(0);
+        killed_at(&world, words, args);
+        world.write("README", "edited\n");
+        world.write("late", "late\n");
+        world.ralph(&["resume"]).code(0);
+        assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), kept.to_owned()), "{args:?} {words}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/done:README"]), "edited", "{args:?} {words}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/done:late"]), "late", "{args:?} {words}");
+    }
+}
+
+#[test]
+fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("for n in 1 2 3; do echo x >loop$n; done; {COMPLETE}"));
+    world.start(&[]).code(0);
+    killed_at(&world, "diff-tree", &["finish", "--cleanup"]);
+    killed_at(&world, "symbolic-ref -m", &["finish", "--cleanup"]);
+    world.git(&["switch", "-q", "main"]);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? loop1\n?? loop2\n?? loop3");
+}
+
+#[test]
+fn a_run_on_its_way_back_cannot_turn() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("echo x >loop; {COMPLETE}"));
+    world.start(&[]).code(0);
+    killed_at(&world, "symbolic-ref -m", &["abort"]);
+    world.ralph(&["finish", "--cleanup"]).code(2).says("a 'git ralph abort' of this run was cut short").says("git ralph resume work");
+    world.ralph(&["finish", "--keep"]).code(2);
+    world.ralph(&["resume"]).code(0);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
+}
+
+#[test]
+fn a_start_that_died_before_it_touched_anything_is_no_run() {
+    let world = World::new();
+    world.git(&["branch", "dev"]);
+    world.stories(1, "");
+    let agent = world.agent(&format!("echo x >loop; {COMPLETE}"));
+    killed_at(&world, "write-tree", &["start", "work", "--", &agent]);
+    world.git(&["switch", "-q", "dev"]);
+    world.ralph(&["abort"]).code(0).says("had not touched anything");
+    assert_eq!(world.branch(), "dev");
+    killed_at(&world, "write-tree", &["start", "work", "--", &agent]);
+    world.git(&["switch", "-q", "main"]);
+    world.ralph(&["resume", "--finish", "cleanup"]).code(0);
+    assert_eq!(world.branch(), "main", "it starts from where the user is");
+}
+
+#[test]
+fn an_abort_in_the_middle_of_an_attempt_works_wherever_the_agent_has_left_head() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent("git checkout -q --detach; echo a >staged; git add staged; echo b >staged; kill -9 $PPID");
+    world.start(&[]).code(-9);
+    world.ralph(&["abort"]).code(0);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
+    assert!(world.git(&["log", "--all", "-p", "-m", "--format="]).contains("+a"));
+}
+
+#[test]
+fn a_run_inside_a_submodule_and_with_a_separate_git_directory_finishes_after_a_kill() {
+    let world = World::new();
+    let library = World::new();
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);
+    world.git(&["commit", "-qm", "sub"]);
+    let mut inside = World::empty();
+    inside.repo = world.path("sub");
+    inside.git(&["config", "user.name", "Test"]);
+    inside.git(&["config", "user.email", "test@example.com"]);
+    inside.stories(1, "");
+    inside.agent(&format!("echo x >loop; {COMPLETE}"));
+    inside.start(&[]).code(0);
+    killed_at(&inside, "update-ref -m git ralph finish --no-deref --stdin", &["finish", "--cleanup"]);
+    inside.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!((inside.branch(), inside.git(&["status", "--porcelain"])), ("main".to_owned(), "?? loop".to_owned()));
+}
+
+#[test]
+fn modes_and_links_survive_a_failed_attempt() {
+    let world = World::new();
+    world.write("tool", "#!/bin/sh\n");
+    fs::set_permissions(world.path("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("/nowhere", world.path("dangling")).unwrap();
+    failing(&world, "chmod -x tool; rm dangling; echo file >dangling");
+    assert_eq!(fs::metadata(world.path("tool")).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(fs::read_link(world.path("dangling")).unwrap().to_str(), Some("/nowhere"));
+}

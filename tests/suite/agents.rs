@@ -192,3 +192,66 @@ fn output_without_end_stays_within_a_fixed_buffer() {
     assert!(peak > 0 && peak < 64 * 1024, "peak memory {peak} kB");
     assert_eq!(fs::metadata(world.run_dir().join("attempts/1/1/stdout")).unwrap().len(), 205_000_029);
 }
+
+#[test]
+fn a_promise_without_a_newline_counts_when_the_agent_lingers() {
+    let world = World::new();
+    world.stories(1, "");
+    world.git(&["config", "ralph.lingerTimeout", "1s"]);
+    world.agent("printf 'all done\\n<promise>COMPLETE</promise>'; exec sleep 600");
+    world.start(&["--idle-timeout", "30s"]).code(0);
+}
+
+#[test]
+fn chatter_on_stderr_does_not_keep_a_promised_agent_alive() {
+    let world = World::new();
+    world.stories(1, "");
+    world.git(&["config", "ralph.lingerTimeout", "1s"]);
+    world.agent("echo '<promise>COMPLETE</promise>'; while :; do echo heartbeat >&2; sleep 0.1; done");
+    world.start(&["--attempt-timeout", "40s"]).code(0);
+    let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
+    assert_eq!(ended["exit"]["kind"], "lingered");
+    assert!(ended["milliseconds"].as_u64().unwrap() < 30_000);
+}
+
+#[test]
+fn a_story_that_asks_for_the_tag_itself_can_be_promised() {
+    let world = World::new();
+    world.change("work", "[[story]]\nid = '1'\nprompt = 'When done output <promise>COMPLETE</promise>'\n");
+    world.agent("cat >/dev/null; echo '<promise>COMPLETE</promise>'");
+    world.start(&[]).code(0);
+    assert!(world.prompt("1", 1).contains("When done output <promise>WORD</promise>"));
+    assert!(world.prompt("1", 1).ends_with('\n'));
+}
+
+#[test]
+fn limits_without_measure_are_no_panic() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let huge = "18446744073709551615";
+    world.git(&["config", "ralph.grace", huge]);
+    world.git(&["config", "ralph.lingerTimeout", huge]);
+    world.start(&["--attempt-timeout", huge, "--idle-timeout", huge, "--max-retries", "4294967295", "--dry-run"]).code(0);
+    world.start(&["--attempt-timeout", huge, "--idle-timeout", huge, "--max-retries", "4294967295"]).code(0);
+}
+
+#[test]
+fn what_a_gate_leaves_running_is_ended_before_the_landing() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let pid = world.outside("pid");
+    let gate = format!("setsid sh -c 'echo $$ >{0}; sleep 600' >/dev/null 2>&1 & while [ ! -s {0} ]; do sleep 0.01; done", pid.display());
+    world.start(&["--verify", &gate]).code(0);
+    assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+}
+
+#[test]
+fn a_story_that_is_dropped_while_its_gate_runs_is_landed_all_the_same() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
+    world.start(&["--verify", "printf '[[story]]\\nid = \"2\"\\n' >.git/ralph/work.toml"]).code(0);
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
+}

@@ -135,3 +135,25 @@ fn a_loop_started_with_hangup_ignored_goes_on_when_the_terminal_closes() {
     running.finish().code(0);
     assert_eq!(world.count("checkpoint-landed"), 1);
 }
+
+#[test]
+fn a_second_ctrl_c_during_a_git_step_leaves_no_git_behind() {
+    let world = World::new();
+    world.stories(1, "");
+    let (pid, slow) = (world.outside("pid"), world.outside("slow"));
+    world.agent(&format!("echo x >x; touch {}; {COMPLETE}", slow.display()));
+    world.fake_git(&format!(
+        "case \"$*\" in *' add -A'*) [ ! -e {0} ] || {{ rm {0}; echo $$ >{1}; sleep 600; }};; esac",
+        slow.display(),
+        pid.display()
+    ));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the slow git", || fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(700));
+    running.signal("INT");
+    running.finish().code(130);
+    assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "first"]);
+}

@@ -8,6 +8,7 @@ mod ctrl_c;
 mod finish;
 mod git_commands;
 mod hazards;
+mod house_rules;
 mod machine;
 mod output;
 mod prompts;

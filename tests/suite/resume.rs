@@ -218,3 +218,28 @@ fn a_source_that_breaks_during_the_run_is_said_and_the_last_good_one_used() {
     assert_eq!(world.read("order"), "1\n2\n");
     assert_eq!(world.count("source-unreadable"), 1);
 }
+
+#[test]
+fn orphans_that_ignore_term_are_ended_on_resume() {
+    let world = World::new();
+    world.stories(1, "");
+    let pid = world.outside("pid");
+    world.agent(&format!("[ -e {0} ] && {{ {COMPLETE}; exit; }}; trap '' TERM; echo $$ >{0}; while :; do sleep 0.05; done", pid.display()));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the agent", || fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
+    running.signal("KILL");
+    running.finish().code(-9);
+    world.ralph(&["resume"]).code(0);
+    assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+}
+
+#[test]
+fn a_recycled_process_id_is_not_taken_for_the_owner() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(COMPLETE);
+    world.start(&["--limit", "1"]).code(0);
+    fs::write(world.path(".git/ralph/locks/main"), "1 1\n").unwrap();
+    world.ralph(&["stop"]).code(2).says("is not running");
+    world.ralph(&["resume"]).code(0);
+}

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::guard::Verdict;
 use super::snapshot::Snapshot;
 use super::{Footing, Keeper, Notice};
 use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
-use crate::story::Story;
+use crate::story::{Story, StoryId};
 
 /// What came of landing.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ impl Keeper {
     /// # Errors
     /// If git fails.
     pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Landed> {
+        self.revive_head()?;
         let refs = self.repo.refs().await?;
         let head = self.head_after_agent(&refs).await;
         if let Some(commit) = self.already_landed(story, attempt, footing, &refs).await? {
@@ -39,6 +41,11 @@ impl Keeper {
             return Ok(Landed::Checkpoint { commit, files: 0, notices: Vec::new() });
         }
         let label = format!("{}-{attempt}", story.id.as_component());
+        let mut findings = self.inspect(&refs, &story.id, attempt, Verdict::Landing).await?;
+        findings.pins.extend(self.operation_commits());
+        if findings.sparse {
+            return Ok(Landed::Impossible("the attempt turned on sparse checkout, which hides files of the work tree from git".to_owned()));
+        }
         let lines = self.lines(&refs, head.as_ref(), footing).await?;
         if let Lines::Single(oid) = &lines
             && *oid != footing.checkpoint
@@ -50,7 +57,7 @@ impl Keeper {
         if let Some(unkept) = &snapshot.unkept {
             return Ok(Landed::Impossible(format!("git could not add every file: {unkept}")));
         }
-        let mut notices = Vec::new();
+        let mut notices = findings.notices;
         let parents = match lines {
             Lines::Single(oid) => vec![oid],
             Lines::Apart { branch, head: elsewhere } => {
@@ -67,16 +74,31 @@ impl Keeper {
         let parents: Vec<&Oid> = parents.iter().collect();
         let message = self.names.checkpoint_message(story, attempt);
         let commit = self.repo.commit(&snapshot.tree, &parents, &message).await?;
-        self.move_branch(&refs, &commit, &format!("commit: checkpoint: {}", story.id)).await?;
+        let mut updates = findings.updates;
+        if let Some((update, notice)) = self.keep_abandoned(findings.pins, &commit, &story.id, attempt).await? {
+            updates.push(update);
+            notices.push(notice);
+        }
+        let reason = format!("commit: checkpoint: {}", story.id);
+        // A branch that is in the way of ours must be gone before ours can come back.
+        self.repo.update_refs(&updates, &reason).await?;
+        self.repo.update_refs(&self.branch_to(&refs, &commit), &reason).await?;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
         self.install_index(&self.private_index()).await?;
         self.take_note_of(&snapshot).await?;
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
     }
 
-    async fn move_branch(&self, refs: &RefList, to: &Oid, reason: &str) -> Result<()> {
-        let updates: Vec<RefUpdate> = self.branch_to(refs, to);
-        self.repo.update_refs(&updates, reason).await
+    /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref.
+    async fn keep_abandoned(&self, pins: Vec<Oid>, commit: &Oid, story: &StoryId, attempt: u32) -> Result<Option<(RefUpdate, Notice)>> {
+        let loose = self.repo.loose_commits(pins, &[commit]).await?;
+        if loose.is_empty() {
+            return Ok(None);
+        }
+        let tree = self.repo.empty_tree().await?;
+        let to = self.repo.commit(&tree, &loose.iter().collect::<Vec<_>>(), &self.names.rescue_message(story, attempt)).await?;
+        let name = self.names.abandoned(story, attempt);
+        Ok(Some((RefUpdate::Set { name: name.clone(), to }, Notice::CommitsKept { kept: name })))
     }
 
     /// Nothing left under way, HEAD on the branch.

@@ -6,6 +6,7 @@
 //! renamed into the run's directory, never removed.
 
 mod begin;
+mod guard;
 mod home;
 mod index;
 mod land;
@@ -56,7 +57,9 @@ pub struct Keeper {
 impl Keeper {
     /// A hold on `repo` for a run of `change` that keeps its files in `dir`.
     #[must_use]
-    pub fn new(repo: Repo, change: &ChangeName, dir: PathBuf) -> Self {
+    pub fn new(mut repo: Repo, change: &ChangeName, dir: PathBuf) -> Self {
+        // Even commands that need no index read the repository's own one, and fail if the agent has damaged it.
+        repo.git = repo.git.with_env([("GIT_INDEX_FILE", dir.join("no-index").into())]);
         Keeper { repo, names: Names::new(change), dir }
     }
 

@@ -68,6 +68,25 @@ impl Names {
         self.own(&format!("adopted/{}", base.short()))
     }
 
+    /// Every ref and stash entry of before an attempt, in one commit.
+    #[must_use]
+    pub fn pin(&self) -> String {
+        self.own("pin")
+    }
+
+    /// What an agent made of a ref that was put back.
+    #[must_use]
+    pub fn moved(&self, story: &StoryId, attempt: u32, name: &str) -> String {
+        let name = name.strip_prefix("refs/").unwrap_or(name);
+        self.own(&format!("moved/{}/{attempt}/{name}", story.as_component()))
+    }
+
+    /// Commits that a landed attempt made and left behind.
+    #[must_use]
+    pub fn abandoned(&self, story: &StoryId, attempt: u32) -> String {
+        self.own(&format!("abandoned/{}/{attempt}", story.as_component()))
+    }
+
     /// What a finished or aborted run ended with.
     #[must_use]
     pub fn done(&self) -> String {

@@ -23,6 +23,20 @@ pub enum Notice {
     HiddenMoved { path: String, to: String },
     /// git could not keep some files; they are where they were.
     Unkept { error: String },
+    /// A branch, tag or note was deleted or rewound, and is where it was.
+    RefRestored { name: String, kept: Option<String> },
+    /// A branch has got new commits; it is left alone.
+    RefMovedOn { name: String, to: String },
+    /// A branch made the run's own branch impossible, and was moved.
+    RefInTheWay { name: String, kept: String },
+    /// Stash entries were missing and are back; entries of a failed attempt went with it.
+    StashRestored { gone: usize, taken: usize },
+    /// Configuration or hooks were changed by an attempt that has landed.
+    GitFileChanged { name: String },
+    /// Configuration or hooks were changed by an attempt that has failed, and are as before.
+    GitFileRestored { name: String, kept: String },
+    /// The agent's commits that are not part of the checkpoint are kept.
+    CommitsKept { kept: String },
     /// What was staged at the start could not be staged again.
     NotStagedAgain { kept: String },
 }

@@ -47,6 +47,38 @@ impl Keeper {
         Ok(Some(Notice::OperationMoved { files, to: dir.display().to_string() }))
     }
 
+    /// Without a HEAD that can be read git sees no repository at all.
+    pub(super) fn revive_head(&self) -> Result<()> {
+        let path = self.repo.place.git_dir.join("HEAD");
+        let readable = fs::read_to_string(&path).is_ok_and(|text| {
+            let text = text.trim_end();
+            text.starts_with("ref: refs/") || text.parse::<Oid>().is_ok()
+        });
+        if readable {
+            return Ok(());
+        }
+        if let Ok(meta) = path.symlink_metadata() {
+            let aside = self.moved_dir("HEAD");
+            fs::create_dir_all(&aside)?;
+            fs::rename(&path, aside.join(format!("HEAD.{}", meta.len())))?;
+        }
+        fs::write(&path, format!("ref: {}\n", self.names.branch())).with_context(|| format!("cannot restore {}", path.display()))
+    }
+
+    /// The commits that an unfinished operation has in its files and nowhere else: an autostash, what was to be rebased.
+    pub(super) fn operation_commits(&self) -> Vec<Oid> {
+        let git_dir = &self.repo.place.git_dir;
+        let names = ["MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "ORIG_HEAD"];
+        let inner = ["rebase-merge", "rebase-apply"]
+            .into_iter()
+            .flat_map(|dir| ["autostash", "orig-head", "stopped-sha"].map(|file| format!("{dir}/{file}")));
+        let files = names.into_iter().map(str::to_owned).chain(inner);
+        files
+            .filter_map(|name| fs::read_to_string(git_dir.join(name)).ok())
+            .flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    }
+
     /// Where the agent left HEAD; a broken HEAD is as good as none.
     pub(super) async fn head_after_agent(&self, refs: &RefList) -> Option<Head> {
         self.repo.head(refs).await.ok()

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use super::guard::Verdict;
 use super::{Footing, Keeper, Notice};
 use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, without_slash};
 use crate::story::StoryId;
@@ -26,18 +27,32 @@ impl Keeper {
     /// If git fails; what was there is still there or under the ref.
     pub async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<RolledBack> {
         let label = format!("{}-{attempt}", story.as_component());
+        self.revive_head()?;
         let refs = self.repo.refs().await?;
         let head = self.head_after_agent(&refs).await;
+        let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack).await?;
+        findings.pins.extend(self.operation_commits());
         let snapshot = self.snapshot(&footing.base).await?;
         let staged = self.staged(&snapshot.tree, &footing.base).await;
-        let parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
+        let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
+        let loose = self.repo.loose_commits(findings.pins, &parents).await?;
+        parents.extend(&loose);
         let rescue = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt)).await?;
         let name = free_name(&refs, &self.names.attempt(story, attempt));
         let mut updates = vec![RefUpdate::Create { name: name.clone(), to: rescue }];
-        updates.extend(self.branch_to(&refs, &footing.checkpoint));
-        self.repo.update_refs(&updates, &format!("reset: attempt {attempt} of {story} rolled back")).await?;
+        let reason = format!("reset: attempt {attempt} of {story} rolled back");
+        if findings.updates.is_empty() {
+            updates.extend(self.branch_to(&refs, &footing.checkpoint));
+            self.repo.update_refs(&updates, &reason).await?;
+        } else {
+            // A branch that was in the way of ours must be gone before ours can come back.
+            updates.extend(findings.updates);
+            self.repo.update_refs(&updates, &reason).await?;
+            self.repo.update_refs(&self.branch_to(&refs, &footing.checkpoint), &reason).await?;
+        }
 
-        let mut notices = self.put_right(head.as_ref(), &label).await?;
+        let mut notices = findings.notices;
+        notices.extend(self.put_right(head.as_ref(), &label).await?);
         for path in &snapshot.nested {
             let to = self.move_aside(path, &label)?;
             notices.push(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() });

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::{Footing, Keeper};
 use crate::error::Problem;
-use crate::git::{Head, Oid, RefUpdate};
+use crate::git::{Head, Oid, RefList, RefUpdate};
 
 /// What was found between two pieces of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +33,23 @@ impl Keeper {
     /// # Errors
     /// A [`Problem`] if HEAD is elsewhere or the branch has lost the checkpoint.
     pub async fn verify_branch(&self, footing: &Footing) -> Result<Option<Oid>> {
+        self.verify_branch_in(&self.repo.refs().await?, footing).await
+    }
+
+    /// The same, and everything that is the user's is recorded: an agent is about to be started.
+    ///
+    /// # Errors
+    /// As [`Keeper::verify_branch`].
+    pub async fn ready_for_attempt(&self, footing: &Footing) -> Result<Option<Oid>> {
         let refs = self.repo.refs().await?;
+        let moved = self.verify_branch_in(&refs, footing).await?;
+        self.stand_guard(&refs).await?;
+        Ok(moved)
+    }
+
+    async fn verify_branch_in(&self, refs: &RefList, footing: &Footing) -> Result<Option<Oid>> {
         let (branch, short) = (self.names.branch(), self.names.short_branch());
-        let head = self.repo.head(&refs).await?;
+        let head = self.repo.head(refs).await?;
         let tip = match &head {
             Head::Branch { name, oid } if *name == branch => oid,
             _ => bail!(Problem::refused(format!("HEAD is on {}, not on {short}", head.words())).hint(format!("git switch {short}"))),

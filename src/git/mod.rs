@@ -7,6 +7,7 @@ mod place;
 mod refs;
 mod repo;
 pub mod stale;
+mod stash;
 
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;
@@ -14,3 +15,4 @@ pub use oid::Oid;
 pub use place::{Place, discover};
 pub use refs::{RefEntry, RefList, RefUpdate};
 pub use repo::{Merge, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
+pub use stash::StashEntry;

@@ -15,6 +15,8 @@ pub struct RefEntry {
     pub oid: Oid,
     /// Whether HEAD is on it.
     pub head: bool,
+    /// The commit that it leads to, if it leads to one.
+    pub commit: Option<Oid>,
 }
 
 /// All refs of a repository.
@@ -23,7 +25,7 @@ pub struct RefList(Vec<RefEntry>);
 
 impl RefList {
     /// The arguments of the one question.
-    pub const QUERY: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(HEAD) %(refname)"];
+    pub const QUERY: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(objecttype) %(*objecttype)%(*objectname) %(HEAD) %(refname)"];
 
     /// Parses the answer to [`RefList::QUERY`].
     ///
@@ -32,12 +34,59 @@ impl RefList {
     pub fn parse(output: &[u8]) -> Result<Self> {
         let parse = |line: &str| {
             let (oid, rest) = line.split_once(' ').context("no object id")?;
+            let (kind, rest) = rest.split_once(' ').context("no object type")?;
+            let (peeled, rest) = rest.split_once(' ').context("no peeled object")?;
             let (head, name) = (rest.starts_with('*'), rest.get(2..).context("no ref name")?);
-            Ok(RefEntry { name: name.to_owned(), oid: oid.parse()?, head })
+            let oid: Oid = oid.parse()?;
+            let commit = match (kind, peeled.strip_prefix("commit")) {
+                ("commit", _) => Some(oid.clone()),
+                (_, Some(commit)) => Some(commit.parse()?),
+                _ => None,
+            };
+            Ok(RefEntry { name: name.to_owned(), oid, head, commit })
         };
         let text = String::from_utf8_lossy(output);
         let entries = text.lines().map(parse).collect::<Result<_>>().context("git for-each-ref answered in an unknown form")?;
         Ok(RefList(entries))
+    }
+
+    /// The list without one ref and without those that start with a prefix.
+    #[must_use]
+    pub fn without(&self, name: &str, prefix: &str) -> Self {
+        RefList(self.0.iter().filter(|entry| entry.name != name && !entry.name.starts_with(prefix)).cloned().collect())
+    }
+
+    /// The list as text, one ref a line; HEAD is not part of it.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        self.0.iter().map(|entry| format!("ref {} {}\n", entry.oid, entry.name)).collect()
+    }
+
+    /// Reads what [`RefList::lines`] wrote, among other lines.
+    ///
+    /// # Errors
+    /// If a line is damaged.
+    pub fn from_lines(text: &str) -> Result<Self> {
+        let parse = |line: &str| {
+            let (oid, name) = line.split_once(' ').context("a damaged record of refs")?;
+            Ok(RefEntry { name: name.to_owned(), oid: oid.parse()?, head: false, commit: None })
+        };
+        Ok(RefList(text.lines().filter_map(|line| line.strip_prefix("ref ")).map(parse).collect::<Result<_>>()?))
+    }
+
+    /// The refs in the given namespaces.
+    pub fn owned<'a>(&'a self, namespaces: &'a [&str]) -> impl Iterator<Item = &'a RefEntry> {
+        self.0.iter().filter(move |entry| namespaces.iter().any(|space| entry.name.starts_with(space)))
+    }
+
+    /// The objects that refs point at and that are no commits.
+    pub fn tags(&self) -> impl Iterator<Item = &Oid> {
+        self.0.iter().filter(|entry| entry.commit.as_ref() != Some(&entry.oid)).map(|entry| &entry.oid)
+    }
+
+    /// Every commit that a ref leads to.
+    pub fn commits(&self) -> impl Iterator<Item = &Oid> {
+        self.0.iter().filter_map(|entry| entry.commit.as_ref())
     }
 
     /// What a full ref name points at.

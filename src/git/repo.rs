@@ -1,12 +1,13 @@
 //! Typed questions to a repository and actions on it; every one is one git process, on explicit ids and names.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Git, Head, Oid, Place, RefList, RefUpdate};
+use super::{Git, Head, Oid, Place, RefList, RefUpdate, StashEntry};
 
 /// Files and directories in the git directory that mean an operation is under way, with what to call it.
 const UNDER_WAY: [(&str, &str); 8] = [
@@ -383,6 +384,131 @@ impl Repo {
             1 => Ok(Merge::Conflict(fields.skip(1).map(path_of).collect())),
             _ => bail!(answer.failure()),
         }
+    }
+
+    /// The value of a key in one configuration file.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn setting_in(&self, file: &Path, key: &str) -> Result<Option<String>> {
+        if !file.exists() {
+            return Ok(None);
+        }
+        let answer =
+            self.git.call([OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--get".as_ref(), key.as_ref()]).answer().await?;
+        Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
+    }
+
+    /// Sets or removes a key in one configuration file.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn set_in(&self, file: &Path, key: &str, value: Option<&str>) -> Result<()> {
+        let mut args = vec![OsStr::new("config"), "--file".as_ref(), file.as_ref()];
+        match value {
+            Some(value) => args.extend([OsStr::new("--replace-all"), key.as_ref(), value.as_ref()]),
+            None => args.extend([OsStr::new("--unset-all"), key.as_ref()]),
+        }
+        self.git.call(args).output().await.map(drop)
+    }
+
+    /// The stash entries, newest first.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn stash(&self, refs: &RefList) -> Result<Vec<StashEntry>> {
+        if refs.get("refs/stash").is_none() {
+            return Ok(Vec::new());
+        }
+        Ok(StashEntry::parse(&self.git.call(StashEntry::QUERY).output().await?))
+    }
+
+    /// Makes the stash hold these entries, newest first. Every one of them must be reachable otherwise meanwhile.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn rebuild_stash(&self, entries: &[&StashEntry]) -> Result<()> {
+        self.git.call(["update-ref", "-d", "refs/stash"]).output().await?;
+        for entry in entries.iter().rev() {
+            self.git.call(["stash", "store", "-m", &entry.message, entry.oid.as_str()]).output().await?;
+        }
+        Ok(())
+    }
+
+    /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn raw_tags(&self, refs: &RefList) -> Result<Vec<u8>> {
+        let names: String = refs.tags().map(|oid| format!("{oid}\n")).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.git.call(["cat-file", "--batch"]).input(names).output().await
+    }
+
+    /// Writes tag objects back that [`Repo::raw_tags`] has read.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn revive_tags(&self, raw: &[u8]) -> Result<()> {
+        let mut rest = raw;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            let Some((kind, size)) = head.split_once(' ').and_then(|(_, more)| more.split_once(' ')) else { break };
+            let size: usize = size.parse().context("a damaged record of tags")?;
+            let content = rest.get(end + 1..end + 1 + size).context("a damaged record of tags")?;
+            self.git.call(["hash-object", "-t", kind, "-w", "--stdin"]).input(content).output().await?;
+            rest = rest.get(end + 2 + size..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The tree without an entry.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn empty_tree(&self) -> Result<Oid> {
+        self.git.call(["mktree"]).input("").line().await?.parse()
+    }
+
+    fn head_log(&self) -> PathBuf {
+        self.place.git_dir.join("logs").join("HEAD")
+    }
+
+    /// How long the log of HEAD is, to be given to [`Repo::head_log_since`] later.
+    #[must_use]
+    pub fn head_log_length(&self) -> u64 {
+        self.head_log().metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// Every commit that HEAD has been on since its log had the given length.
+    #[must_use]
+    pub fn head_log_since(&self, length: u64) -> Vec<Oid> {
+        let text = std::fs::read(self.head_log()).unwrap_or_default();
+        let new = usize::try_from(length).ok().and_then(|length| text.get(length..)).unwrap_or(&text);
+        let oids = String::from_utf8_lossy(new).lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect::<BTreeSet<Oid>>();
+        oids.into_iter().collect()
+    }
+
+    /// Those of the given commits that exist and that none of `kept` contains.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn loose_commits(&self, oids: Vec<Oid>, kept: &[&Oid]) -> Result<Vec<Oid>> {
+        if oids.iter().all(|oid| kept.contains(&oid)) {
+            return Ok(Vec::new());
+        }
+        let names: String = oids.iter().map(|oid| format!("{oid}^{{commit}}\n")).collect();
+        let checked = self.git.call(["cat-file", "--batch-check=%(objectname)"]).input(names).output().await?;
+        let exist: Vec<Oid> = String::from_utf8_lossy(&checked).lines().filter_map(|line| line.parse().ok()).collect();
+        if exist.is_empty() {
+            return Ok(exist);
+        }
+        let revs: String = exist.iter().map(|oid| format!("{oid}\n")).chain(kept.iter().map(|oid| format!("^{oid}\n"))).collect();
+        let loose = self.git.call(["rev-list", "--stdin"]).input(revs).output().await?;
+        let loose: BTreeSet<Oid> = String::from_utf8_lossy(&loose).lines().filter_map(|line| line.parse().ok()).collect();
+        Ok(exist.into_iter().filter(|oid| loose.contains(oid)).collect())
     }
 
     /// The values of a trailer in a commit's message.

@@ -163,6 +163,24 @@ fn notice_words(notice: &Notice) -> String {
         Notice::ObstacleMoved { path, to } => format!("{} was in the way, moved to {}", clean(path), clean(to)),
         Notice::HiddenMoved { path, to } => format!("{} was hidden by ignore rules of the attempt, moved to {}", clean(path), clean(to)),
         Notice::Unkept { error } => format!("git could not keep every file, these stay in the work tree: {}", clean(error)),
+        Notice::RefRestored { name, kept: None } => format!("the agent deleted {name}, it is back"),
+        Notice::RefRestored { name, kept: Some(kept) } => {
+            format!("the agent rewrote {name}, it is back; the agent's version is kept as {kept}")
+        }
+        Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}, it is left alone"),
+        Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch, it is kept as {kept}"),
+        Notice::StashRestored { gone, taken: 0 } => {
+            format!("the agent dropped {} of the stash, back again", count(*gone, "entry").replace("entrys", "entries"))
+        }
+        Notice::StashRestored { gone: 0, taken } => {
+            format!("{} that the agent stashed went with the attempt", count(*taken, "entry").replace("entrys", "entries"))
+        }
+        Notice::StashRestored { .. } => "the stash is as it was before the attempt".to_owned(),
+        Notice::GitFileChanged { name } => format!("the agent changed {name} in the git directory"),
+        Notice::GitFileRestored { name, kept } => {
+            format!("the agent changed {name} in the git directory, it is back; the agent's version is in {}", clean(kept))
+        }
+        Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
         Notice::NotStagedAgain { kept } => {
             format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")
         }

@@ -149,7 +149,7 @@ impl<'w> Floor<'w> {
     /// No agent is started unless the branch is active and at the checkpoint; commits of the user's on it are taken in.
     async fn verify_branch(&self, scribe: &mut Scribe<'_>) -> Result<()> {
         let footing = scribe.state.footing.clone().context("the journal has no initial state")?;
-        match self.workshop.keeper.verify_branch(&footing).await? {
+        match self.workshop.keeper.ready_for_attempt(&footing).await? {
             Some(checkpoint) => scribe.record(Event::CommitsAdopted { checkpoint }).await,
             None => Ok(()),
         }

@@ -358,3 +358,162 @@ fn modes_and_links_survive_a_failed_attempt() {
     assert_eq!(fs::metadata(world.path("tool")).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(fs::read_link(world.path("dangling")).unwrap().to_str(), Some("/nowhere"));
 }
+
+#[test]
+fn branches_tags_and_stash_entries_that_the_agent_destroys_come_back() {
+    for end in [COMPLETE, FAILED] {
+        let world = World::new();
+        for number in 1..=2 {
+            world.write("README", &format!("stashed {number}\n"));
+            world.git(&["stash", "-q"]);
+        }
+        world.git(&["branch", "feature"]);
+        world.git(&["tag", "v1"]);
+        world.git(&["tag", "-a", "-m", "annotated", "v2"]);
+        world.write("second", "x\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "second"]);
+        let before = (world.git(&["for-each-ref", "refs/heads", "refs/tags", "refs/stash"]), world.git(&["stash", "list"]));
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!(
+            "git stash clear; git branch -q -D feature; git tag -d v1 >/dev/null; git tag -f v2 HEAD >/dev/null 2>&1; git branch -q -f main main~1
+             git reflog expire --expire=now --all; git gc -q --prune=now; {end}"
+        ));
+        let output = world.start(&[]);
+        assert!(output.stderr.contains("the agent deleted refs/heads/feature, it is back"), "{}", output.stderr);
+        assert!(output.stderr.contains("the agent rewrote refs/heads/main, it is back"), "{}", output.stderr);
+        assert!(world.has_ref("refs/ralph/work/moved/1/1/heads/main"));
+        world.ralph(&["abort"]).code(0);
+        let after = (world.git(&["for-each-ref", "refs/heads", "refs/tags", "refs/stash"]), world.git(&["stash", "list"]));
+        assert_eq!(after, before);
+        assert_eq!(world.git(&["show", "stash@{1}:README"]), "stashed 1");
+    }
+}
+
+#[test]
+fn what_a_failed_agent_stashes_goes_with_it_and_is_kept() {
+    let world = World::new();
+    world.write("README", "users\n");
+    world.git(&["stash", "-q"]);
+    let before = world.git(&["stash", "list"]);
+    failing(&world, "echo agents >README; git stash -q");
+    assert_eq!(world.git(&["stash", "list"]), before);
+    assert!(world.git(&["log", "-p", "-m", "--format=", "refs/ralph/work/attempts/1/1"]).contains("+agents"));
+}
+
+#[test]
+fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
+    let world = World::new();
+    failing(&world, "git checkout -q main; echo m >m; git add m; git commit -qm moved; git checkout -q ralph/work");
+    assert_eq!(world.subjects("main"), ["moved", "first"]);
+    assert!(world.ralph(&["status"]).code(0).stdout.contains("failed"));
+    let noticed = world.events().into_iter().any(|event| event["notice"]["kind"] == "ref-moved-on");
+    assert!(noticed);
+}
+
+#[test]
+fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
+    let world = World::new();
+    let before = world.read(".git/config");
+    world.write(".git/info/exclude", "secret\n");
+    world.write("secret", "mine\n");
+    failing(
+        &world,
+        "git config core.hooksPath /tmp/x; git config user.name Agent; git config core.bare true; git config core.worktree /nowhere
+         echo 'exit 1' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; : >.git/info/exclude; echo '*' >.gitignore; echo x >x",
+    );
+    assert_eq!(world.read(".git/config"), before);
+    assert!(!world.exists(".git/hooks/pre-commit"));
+    assert_eq!((world.read(".git/info/exclude"), world.read("secret")), ("secret\n".to_owned(), "mine\n".to_owned()));
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/hooks/pre-commit")).unwrap(), "exit 1\n");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    world.ralph(&["abort"]).code(0);
+}
+
+#[test]
+fn settings_that_blind_git_are_put_back_even_when_the_attempt_lands() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!(
+        "echo $RALPH_STORY >s$RALPH_STORY
+         test $RALPH_STORY = 1 && {{ git config ralph.note kept; git config core.worktree /nowhere; git config core.bare true; git config core.ignoreStat true; }}; {COMPLETE}"
+    ));
+    world.start(&["--finish", "cleanup"]).code(0).says("the agent changed config in the git directory");
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
+    assert_eq!(world.git(&["config", "ralph.note"]), "kept", "other settings are the agent's business");
+    assert_eq!(world.git(&["config", "core.bare"]), "false");
+}
+
+#[test]
+fn a_sparse_checkout_by_the_agent_hides_nothing() {
+    for end in [COMPLETE, FAILED] {
+        let world = World::new();
+        world.write("d/f", "f\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.write("d/mine", "untracked\n");
+        world.write("README", "edited\n");
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("git sparse-checkout set --no-cone /README; {end}"));
+        world.start(&[]).code(1);
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.git(&["status", "--porcelain"]), " M README\n?? d/mine");
+        assert_eq!((world.read("d/f"), world.read("d/mine")), ("f\n".to_owned(), "untracked\n".to_owned()));
+    }
+}
+
+#[test]
+fn a_removed_head_or_index_is_put_right() {
+    for script in ["rm .git/HEAD", "echo garbage >.git/HEAD", "rm .git/index", "echo garbage >.git/index", "rm -rf .git/logs"] {
+        for end in [COMPLETE, FAILED] {
+            let world = World::new();
+            world.write("mine", "mine\n");
+            world.stories(1, "max-retries = 0");
+            world.agent(&format!("echo x >x; {script}; {end}"));
+            world.start(&[]).code(i32::from(end == FAILED));
+            assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("ralph/work".to_owned(), String::new()), "{script}");
+            world.ralph(&["abort"]).code(0);
+            assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? mine".to_owned()), "{script}");
+        }
+    }
+}
+
+#[test]
+fn commits_that_only_the_log_of_head_knows_are_kept() {
+    for end in [COMPLETE, FAILED] {
+        let world = World::new();
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("git checkout -q --detach; echo w >w; git add w; git commit -qm detached; git checkout -q ralph/work; {end}"));
+        world.start(&[]);
+        assert!(reachable(&world, "detached"), "{end}");
+    }
+}
+
+#[test]
+fn an_autostash_of_a_rebase_left_under_way_is_kept() {
+    let world = World::new();
+    world.git(&["switch", "-q", "-c", "other"]);
+    world.write("README", "other\n");
+    world.git(&["commit", "-qam", "other"]);
+    world.git(&["switch", "-q", "main"]);
+    world.write("g", "g\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "g"]);
+    failing(&world, "echo mine >README; git commit -qam mine; echo dirty >g; git rebase --autostash other >/dev/null 2>&1");
+    let rescue = world.git(&["log", "-p", "-m", "--format=%s", "refs/ralph/work/attempts/1/1"]);
+    assert!(rescue.contains("+dirty") && rescue.contains("mine"), "{rescue}");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn branches_above_or_below_ours_are_moved_out_of_the_way() {
+    let world = World::new();
+    failing(
+        &world,
+        "git checkout -q --detach; git branch -q -D ralph/work; git branch ralph/work/below; git branch -q -m main trunk; git branch main trunk",
+    );
+    assert_eq!(world.branch(), "ralph/work");
+    assert!(world.has_ref("refs/ralph/work/moved/1/1/heads/ralph/work/below"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.branch(), "main");
+}

@@ -1,0 +1,262 @@
+//! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{Keeper, Notice};
+use crate::git::{Oid, RefList, RefUpdate, StashEntry};
+use crate::story::StoryId;
+
+/// Namespaces in which a ref is the user's own work; what follows a remote may go as it came.
+const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
+
+/// Settings under which git sees another work tree, or less of this one.
+const BLINDING: [&str; 4] = ["core.worktree", "core.bare", "core.sparseCheckout", "core.ignoreStat"];
+
+/// What the end of an attempt means for the things around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is about to land: what the agent set up stays, what it destroyed comes back.
+    Landing,
+    /// It is about to be rolled back: everything is as before.
+    RollingBack,
+}
+
+/// What comparing has found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// To be part of the ref transaction.
+    pub updates: Vec<RefUpdate>,
+    /// What the user should hear of.
+    pub notices: Vec<Notice>,
+    /// Commits that nothing else would keep.
+    pub pins: Vec<Oid>,
+    /// Files have been hidden from git, so that what is there cannot be told from what was deleted.
+    pub sparse: bool,
+}
+
+impl Keeper {
+    fn guard_dir(&self) -> PathBuf {
+        self.dir.join("guard")
+    }
+
+    /// Records refs, stash, configuration and hooks, and pins what the refs point at.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    pub async fn stand_guard(&self, refs: &RefList) -> Result<()> {
+        let dir = self.guard_dir();
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let stash = self.repo.stash(refs).await?;
+        let foreign = refs.without(&self.names.branch(), &self.names.prefix());
+        let record = format!("{}{}", foreign.lines(), stash.iter().map(StashEntry::line).collect::<String>());
+        if fs::read_to_string(dir.join("refs")).ok().as_deref() != Some(&record) {
+            self.pin(&foreign, &stash).await?;
+            fs::write(dir.join("tags"), self.repo.raw_tags(&foreign).await?)?;
+            fs::write(dir.join("refs"), record)?;
+        }
+        fs::write(dir.join("head-log"), self.repo.head_log_length().to_string())?;
+        self.keep_git_files(&dir.join("git-dir"))
+    }
+
+    /// One commit that has every ref and every stash entry as its parent: no gc can take what the agent deletes.
+    async fn pin(&self, refs: &RefList, stash: &[StashEntry]) -> Result<()> {
+        let tips: BTreeSet<Oid> = refs.commits().chain(stash.iter().map(|entry| &entry.oid)).cloned().collect();
+        let tree = self.repo.empty_tree().await?;
+        let mut pin: Option<Oid> = None;
+        for tips in tips.iter().collect::<Vec<_>>().chunks(200) {
+            let parents: Vec<&Oid> = pin.iter().chain(tips.iter().copied()).collect();
+            pin = Some(self.repo.commit(&tree, &parents, "refs before an attempt\n").await?);
+        }
+        match pin {
+            Some(to) => self.repo.update_refs(&[RefUpdate::Set { name: self.names.pin(), to }], "git ralph").await,
+            None => Ok(()),
+        }
+    }
+
+    /// Compares with what was recorded. Nothing is changed yet but for files of configuration and hooks.
+    pub(super) async fn inspect(&self, refs: &RefList, story: &StoryId, attempt: u32, verdict: Verdict) -> Result<Findings> {
+        let mut findings = Findings::default();
+        let label = format!("{}-{attempt}", story.as_component());
+        let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings) };
+        let before = RefList::from_lines(&record)?;
+        for entry in before.owned(&OWNED) {
+            self.compare_ref(&entry.name, &entry.oid, refs, story, attempt, &mut findings).await?;
+        }
+        if !findings.updates.is_empty() {
+            self.repo.revive_tags(&fs::read(self.guard_dir().join("tags")).unwrap_or_default()).await?;
+        }
+        self.clear_the_way(refs, story, attempt, &mut findings);
+        self.compare_stash(&StashEntry::from_lines(&record), refs, verdict, &mut findings).await?;
+        let since = fs::read_to_string(self.guard_dir().join("head-log")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        findings.pins.extend(self.repo.head_log_since(since));
+        let kept = self.guard_dir().join("git-dir");
+        if verdict == Verdict::Landing {
+            findings.sparse = self.unblind(&kept).await?;
+        }
+        self.compare_git_files(&kept, &label, verdict, &mut findings)?;
+        Ok(findings)
+    }
+
+    /// Puts the settings back that would make git blind; says whether files had been hidden from it.
+    async fn unblind(&self, kept: &Path) -> Result<bool> {
+        let mut sparse = false;
+        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
+            let copy = kept.join(name);
+            if same(&path, &copy) {
+                continue;
+            }
+            for key in BLINDING {
+                let (was, is) = (self.repo.setting_in(&copy, key).await?, self.repo.setting_in(&path, key).await?);
+                if was != is {
+                    sparse |= key == "core.sparseCheckout";
+                    self.repo.set_in(&path, key, was.as_deref()).await?;
+                }
+            }
+        }
+        Ok(sparse)
+    }
+
+    async fn compare_ref(
+        &self,
+        name: &str,
+        was: &Oid,
+        refs: &RefList,
+        story: &StoryId,
+        attempt: u32,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        match refs.get(name) {
+            Some(is) if is == was => {}
+            None => {
+                findings.updates.push(RefUpdate::Set { name: name.to_owned(), to: was.clone() });
+                findings.notices.push(Notice::RefRestored { name: name.to_owned(), kept: None });
+            }
+            Some(is) if name.starts_with("refs/heads/") && self.repo.is_ancestor(was, is).await.unwrap_or(false) => {
+                findings.notices.push(Notice::RefMovedOn { name: name.to_owned(), to: is.short().to_owned() });
+            }
+            Some(is) => {
+                let kept = self.names.moved(story, attempt, name);
+                findings.updates.push(RefUpdate::Set { name: kept.clone(), to: is.clone() });
+                findings.updates.push(RefUpdate::Set { name: name.to_owned(), to: was.clone() });
+                findings.notices.push(Notice::RefRestored { name: name.to_owned(), kept: Some(kept) });
+            }
+        }
+        Ok(())
+    }
+
+    /// A branch named above or below ours makes ours impossible: it is kept under another name.
+    fn clear_the_way(&self, refs: &RefList, story: &StoryId, attempt: u32, findings: &mut Findings) {
+        let below = format!("{}/", self.names.branch());
+        let above = refs.get("refs/heads/ralph").map(|oid| ("refs/heads/ralph".to_owned(), oid));
+        for (name, oid) in refs.below(&below).map(|entry| (entry.name.clone(), &entry.oid)).chain(above) {
+            let kept = self.names.moved(story, attempt, &name);
+            findings.updates.push(RefUpdate::Set { name: kept.clone(), to: oid.clone() });
+            findings.updates.push(RefUpdate::Delete { name: name.clone(), from: oid.clone() });
+            findings.notices.push(Notice::RefInTheWay { name, kept });
+        }
+    }
+
+    /// The user's entries come back in their order; those that the failed agent made go with it.
+    async fn compare_stash(&self, before: &[StashEntry], refs: &RefList, verdict: Verdict, findings: &mut Findings) -> Result<()> {
+        let now = self.repo.stash(refs).await?;
+        let gone = before.iter().filter(|entry| !now.iter().any(|other| other.oid == entry.oid)).count();
+        let ours = |entry: &&StashEntry| {
+            let agents = !before.iter().any(|other| other.oid == entry.oid) && entry.is_from(&self.names.short_branch());
+            agents && verdict == Verdict::RollingBack
+        };
+        let taken: Vec<&StashEntry> = now.iter().filter(ours).collect();
+        findings.pins.extend(taken.iter().map(|entry| entry.oid.clone()));
+        if gone == 0 && taken.is_empty() {
+            return Ok(());
+        }
+        let added = now.iter().filter(|entry| !before.iter().any(|other| other.oid == entry.oid) && !taken.contains(entry));
+        let wanted: Vec<&StashEntry> = added.chain(before).collect();
+        self.repo.rebuild_stash(&wanted).await?;
+        findings.notices.push(Notice::StashRestored { gone, taken: taken.len() });
+        Ok(())
+    }
+
+    /// The files in git's directory that steer it, by their place in the common or the work tree's own directory.
+    fn git_files(&self) -> Vec<(PathBuf, &'static str)> {
+        let (common, own) = (&self.repo.place.common_dir, &self.repo.place.git_dir);
+        let mut files = vec![(common.join("config"), "config"), (own.join("config.worktree"), "config.worktree")];
+        for (dir, name) in [(common.join("hooks"), "hooks"), (common.join("info"), "info"), (own.join("info"), "own-info")] {
+            if name != "own-info" || own != common {
+                files.push((dir, name));
+            }
+        }
+        files
+    }
+
+    fn keep_git_files(&self, to: &Path) -> Result<()> {
+        for (path, name) in self.git_files() {
+            mirror(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn compare_git_files(&self, kept: &Path, label: &str, verdict: Verdict, findings: &mut Findings) -> Result<()> {
+        for (path, name) in self.git_files() {
+            let copy = kept.join(name);
+            if same(&path, &copy) {
+                continue;
+            }
+            if verdict == Verdict::Landing {
+                findings.notices.push(Notice::GitFileChanged { name: name.to_owned() });
+                continue;
+            }
+            let aside = self.moved_dir(label).join("git-dir").join(name);
+            mirror(&path, &aside)?;
+            mirror(&copy, &path).with_context(|| format!("cannot restore {}", path.display()))?;
+            findings.notices.push(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() });
+        }
+        Ok(())
+    }
+}
+
+/// Whether two files or directories hold the same.
+fn same(one: &Path, other: &Path) -> bool {
+    match (fs::read_dir(one), fs::read_dir(other)) {
+        (Ok(entries), Ok(others)) => {
+            let names = |entries: fs::ReadDir| entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect::<BTreeSet<_>>();
+            let (left, right) = (names(entries), names(others));
+            left == right && left.iter().all(|name| same(&one.join(name), &other.join(name)))
+        }
+        (Err(_), Err(_)) => fs::read(one).ok() == fs::read(other).ok() && mode(one) == mode(other),
+        _ => false,
+    }
+}
+
+fn mode(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    path.symlink_metadata().ok().map(|meta| meta.permissions().mode())
+}
+
+/// Makes `to` what `from` is: a file, a directory of files, or nothing. Links are copied as what they point at.
+fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
+    if same(from, to) {
+        return Ok(());
+    }
+    match to.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(to)?,
+        Ok(_) => fs::remove_file(to)?,
+        Err(_) => {}
+    }
+    let Ok(meta) = fs::metadata(from) else { return Ok(()) };
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    if !meta.is_dir() {
+        return if meta.is_file() { fs::copy(from, to).map(drop) } else { Ok(()) };
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        mirror(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}

@@ -118,6 +118,11 @@ impl Keeper {
                     .hint("make the file readable, remove it, or add it to .git/info/exclude")
             );
         }
+        let committed = match original.oid() {
+            Some(oid) => oid.clone(),
+            None => self.repo.empty_tree().await?,
+        };
+        self.keep_keepsakes(&self.repo.diff_trees(&committed, &snapshot.tree).await?).await?;
         let initial = self.repo.commit(&snapshot.tree, &parents, "initial state\n").await?;
         let leftover = self.create_refs(original.oid(), &staged, &initial, run, refs).await?;
         Ok(Begun { initial, leftover })

@@ -58,6 +58,7 @@ impl Keeper {
             fs::write(dir.join("tags"), self.repo.raw_tags(&foreign).await?)?;
             fs::write(dir.join("refs"), record)?;
         }
+        self.copy_ignored().context("cannot copy ignored files")?;
         fs::write(dir.join("head-log"), self.repo.head_log_length().to_string())?;
         self.keep_git_files(&dir.join("git-dir"))
     }

@@ -112,6 +112,7 @@ impl Keeper {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir("finish").display().to_string() });
         }
         self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
+        self.restore_keepsakes(&back)?;
         notices.extend(self.clear_operations("finish")?);
         self.head_home(original, head.as_ref()).await?;
         let refs = self.repo.refs().await?;

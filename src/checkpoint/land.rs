@@ -84,6 +84,7 @@ impl Keeper {
         self.repo.update_refs(&updates, &reason).await?;
         self.repo.update_refs(&self.branch_to(&refs, &commit), &reason).await?;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
+        notices.extend(self.restore_ignored()?);
         self.install_index(&self.private_index()).await?;
         self.take_note_of(&snapshot).await?;
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })

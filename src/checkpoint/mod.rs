@@ -9,6 +9,7 @@ mod begin;
 mod guard;
 mod home;
 mod index;
+mod keepsakes;
 mod land;
 mod names;
 mod notice;

@@ -35,6 +35,10 @@ impl Protected {
         Ok(Protected(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()))
     }
 
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.iter()
+    }
+
     pub(super) fn covers(&self, path: &Path) -> bool {
         !self.0.is_empty() && path.ancestors().any(|part| self.0.contains(part))
     }

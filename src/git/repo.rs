@@ -41,6 +41,10 @@ pub struct PathChange {
     pub old_mode: u32,
     /// The mode in the second tree; 0 if it is not there.
     pub new_mode: u32,
+    /// The object in the first tree; null if it is not there.
+    pub old_oid: Oid,
+    /// The object in the second tree; null if it is not there.
+    pub new_oid: Oid,
 }
 
 impl PathChange {
@@ -52,7 +56,14 @@ impl PathChange {
             'D' => 'A',
             other => other,
         };
-        PathChange { path: self.path.clone(), status, old_mode: self.new_mode, new_mode: self.old_mode }
+        PathChange {
+            path: self.path.clone(),
+            status,
+            old_mode: self.new_mode,
+            new_mode: self.old_mode,
+            old_oid: self.new_oid.clone(),
+            new_oid: self.old_oid.clone(),
+        }
     }
 }
 
@@ -347,17 +358,24 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn diff_trees(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
-        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", from.as_str(), to.as_str()];
+        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
         let output = self.git.call(args).working().output().await?;
         let mut fields = output.split(|byte| *byte == 0);
         let mut changes = Vec::new();
         while let (Some(meta), Some(path)) = (fields.next().filter(|meta| !meta.is_empty()), fields.next()) {
             let meta = String::from_utf8_lossy(meta);
             let words: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
-            let [old, new, _, _, status] = words.as_slice() else { bail!("git diff-tree answered in an unknown form: {meta}") };
+            let [old, new, old_oid, new_oid, status] = words.as_slice() else { bail!("git diff-tree answered in an unknown form: {meta}") };
             let mode = |text: &str| u32::from_str_radix(text, 8).context("git diff-tree answered in an unknown form");
             let status = status.chars().next().unwrap_or('M');
-            changes.push(PathChange { path: path_of(path), status, old_mode: mode(old)?, new_mode: mode(new)? });
+            changes.push(PathChange {
+                path: path_of(path),
+                status,
+                old_mode: mode(old)?,
+                new_mode: mode(new)?,
+                old_oid: old_oid.parse()?,
+                new_oid: new_oid.parse()?,
+            });
         }
         Ok(changes)
     }
@@ -384,6 +402,15 @@ impl Repo {
             1 => Ok(Merge::Conflict(fields.skip(1).map(path_of).collect())),
             _ => bail!(answer.failure()),
         }
+    }
+
+    /// Whether the configuration makes git change line ends on the way in or out.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn converts_line_ends(&self) -> Result<bool> {
+        let answer = self.git.call(["config", "--get", "core.autocrlf"]).answer().await?;
+        Ok(answer.code == 0 && !answer.stdout.starts_with(b"false") || self.place.common_dir.join("info/attributes").exists())
     }
 
     /// The value of a key in one configuration file.

@@ -180,6 +180,7 @@ fn notice_words(notice: &Notice) -> String {
         Notice::GitFileRestored { name, kept } => {
             format!("the agent changed {name} in the git directory, it is back; the agent's version is in {}", clean(kept))
         }
+        Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}, it is back", clean(path)),
         Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
         Notice::NotStagedAgain { kept } => {
             format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")

@@ -517,3 +517,54 @@ fn branches_above_or_below_ours_are_moved_out_of_the_way() {
     world.ralph(&["abort"]).code(0);
     assert_eq!(world.branch(), "main");
 }
+
+#[test]
+fn raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort() {
+    for attributes in [true, false] {
+        let world = World::new();
+        if attributes {
+            world.write(".gitattributes", "* text=auto\n");
+        } else {
+            world.git(&["config", "core.autocrlf", "input"]);
+        }
+        world.write("f", "1\n2\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.write("f", "1\r\nmine\r\n3\n");
+        world.write("new", "a\r\nb\r\n");
+        fs::set_permissions(world.path("new"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir_all(world.path("empty/inner")).unwrap();
+        let held = |world: &World| {
+            assert_eq!((world.read("f"), world.read("new")), ("1\r\nmine\r\n3\n".to_owned(), "a\r\nb\r\n".to_owned()));
+            assert_eq!(fs::metadata(world.path("new")).unwrap().permissions().mode() & 0o777, 0o600);
+            assert!(world.path("empty/inner").is_dir());
+        };
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!(
+            "test $RALPH_STORY = 1 && {{ echo s >s; {COMPLETE}; exit; }}; echo x >>f; echo x >>new; chmod 644 new; echo y >empty/inner/y; rm -r empty; {FAILED}"
+        ));
+        world.start(&[]).code(1);
+        held(&world);
+        world.ralph(&["abort"]).code(0);
+        held(&world);
+        assert!(!world.exists("s"));
+    }
+}
+
+#[test]
+fn small_ignored_files_that_the_agent_deletes_come_back() {
+    for end in [COMPLETE, FAILED] {
+        let world = World::new();
+        world.write(".gitignore", ".env\nsub/.env\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "ignore"]);
+        world.write(".env", "SECRET\n");
+        fs::set_permissions(world.path(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("rm .env; {end}"));
+        let output = world.start(&[]);
+        assert!(output.stderr.contains("the agent deleted the ignored file .env, it is back"), "{}", output.stderr);
+        assert_eq!(world.read(".env"), "SECRET\n");
+        assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -26,12 +26,31 @@ pub enum Landed {
     Impossible(String),
 }
 
+/// What a checkpoint looks like.
+#[derive(Clone, Debug, Default)]
+pub struct Style {
+    /// Another message than the usual one: a hook may have edited it.
+    pub message: Option<String>,
+    /// Whether it is signed.
+    pub signature: Signature,
+}
+
+/// Whether a checkpoint is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signature {
+    /// No.
+    #[default]
+    None,
+    /// With the user's own key.
+    Users,
+}
+
 impl Keeper {
     /// Lands an attempt whose gates are green. Doing it twice is harmless.
     ///
     /// # Errors
     /// If git fails.
-    pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Landed> {
+    pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing, style: &Style) -> Result<Landed> {
         self.revive_head()?;
         let refs = self.repo.refs().await?;
         let head = self.head_after_agent(&refs).await;
@@ -72,8 +91,11 @@ impl Keeper {
         };
         notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
         let parents: Vec<&Oid> = parents.iter().collect();
-        let message = self.names.checkpoint_message(story, attempt);
-        let commit = self.repo.commit(&snapshot.tree, &parents, &message).await?;
+        let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
+        let commit = match style.signature {
+            Signature::None => self.repo.commit(&snapshot.tree, &parents, &message).await?,
+            Signature::Users => self.repo.signed_commit(&snapshot.tree, &parents, &message).await?,
+        };
         let mut updates = findings.updates;
         if let Some((update, notice)) = self.keep_abandoned(findings.pins, &commit, &story.id, attempt).await? {
             updates.push(update);

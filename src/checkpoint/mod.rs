@@ -20,12 +20,13 @@ mod repair;
 mod rollback;
 mod settle;
 mod snapshot;
+mod special;
 
 use std::path::PathBuf;
 
 pub use begin::{Beginning, Begun, preflight};
 pub use home::{Departure, Homecoming, Itinerary, Route};
-pub use land::Landed;
+pub use land::{Landed, Signature, Style};
 pub use names::Names;
 pub use notice::Notice;
 pub use plan::{cleanup as plan_cleanup, keep as plan_keep, start as plan_start};

@@ -35,6 +35,8 @@ pub enum Notice {
     GitFileChanged { name: String },
     /// Configuration or hooks were changed by an attempt that has failed, and are as before.
     GitFileRestored { name: String, kept: String },
+    /// Files of the run itself were deleted and are back.
+    StateRestored {},
     /// A small ignored file was deleted and is back.
     IgnoredRestored { path: String },
     /// The agent's commits that are not part of the checkpoint are kept.

@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::Keeper;
 use super::protected::Protected;
-use crate::git::{Oid, PathChange, Tolerance, TreeEntry, is_opaque_directory, without_slash};
+use super::{Keeper, special};
+use crate::git::{Answer, Oid, PathChange, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 
 const GITLINK: u32 = 0o160_000;
+/// Long enough for most trees; after that it is worth a look why.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The work tree at one moment.
 #[derive(Debug)]
@@ -95,8 +98,9 @@ impl Keeper {
     async fn record(&self, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
         let mut unkept = None;
         let mut nested = Vec::new();
-        let answer = self.repo.add_all(index, &[], Tolerance::Strict).await?;
+        let answer = self.add_patiently(index).await?;
         if answer.code != 0 {
+            self.move_specials_aside(special::is_special).await?;
             nested = self.nested(index).await?;
             let again = self.repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
             unkept = (again.code != 0).then(|| again.errors());
@@ -117,6 +121,28 @@ impl Keeper {
                 Ok((self.repo.write_tree(index).await?, unkept, nested))
             }
         }
+    }
+
+    /// A FIFO where git looks for rules blocks it for ever: when it takes long, they are looked for and moved.
+    async fn add_patiently(&self, index: &Path) -> Result<Answer> {
+        loop {
+            let mut call = Box::pin(self.repo.add_all(index, &[], Tolerance::Strict));
+            if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {
+                return answer;
+            }
+            if special::find(&self.repo.place.top, special::is_blocking).await?.is_empty() {
+                return call.await;
+            }
+            drop(call);
+            self.move_specials_aside(special::is_blocking).await?;
+        }
+    }
+
+    async fn move_specials_aside(&self, which: fn(&Path) -> bool) -> Result<()> {
+        for path in special::find(&self.repo.place.top, which).await? {
+            self.move_aside(&path, "special")?;
+        }
+        Ok(())
     }
 
     async fn nested(&self, index: &Path) -> Result<Vec<PathBuf>> {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
-use crate::run::{Holder, Lock, RunDir, RunState, Store};
+use crate::run::{Holder, Lock, RunDir, RunState, Spare, Store};
 use crate::story::{Change, ChangeName};
 
 /// The place, its configuration and its runs.
@@ -41,6 +41,7 @@ impl Context {
             git = git.with_limits(Limits { query: limit, work: limit });
         }
         let store = Store::new(place.ralph_dir());
+        Spare::revive(&store).context("cannot bring a run back whose files were deleted")?;
         git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
         Ok(Context { environment, config, repo: Repo { git, place }, store })
     }

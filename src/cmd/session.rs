@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
 use crate::agent::Agent;
-use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled};
+use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled, Style};
 use crate::cli::RunOptions;
 use crate::config::{Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
@@ -14,8 +14,8 @@ use crate::git::Head;
 use crate::process::{Stop, StopHandle, Urgency, end_marked, stop_channel, watch_signals};
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
-    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Stage, StopKind, Workshop,
-    attempt, watch_stop_request,
+    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Spare, Stage, StopKind,
+    Workshop, attempt, watch_stop_request,
 };
 use crate::story::{ChangeName, Story, StoryId};
 
@@ -23,6 +23,7 @@ use crate::story::{ChangeName, Story, StoryId};
 pub struct Session {
     context: Context,
     keeper: Keeper,
+    spare: Spare,
     run: RunDir,
     journal: Journal,
     state: RunState,
@@ -136,7 +137,8 @@ impl Session {
     fn assemble(context: Context, run: RunDir, journal: Journal, state: RunState, reporter: Box<dyn Reporter>, lock: Lock) -> Self {
         let keeper = Keeper::new(context.repo.clone(), &run.change, run.path().to_owned());
         let (stop_handle, stop) = stop_channel();
-        Session { context, keeper, run, journal, state, reporter, stop_handle, stop, _lock: lock }
+        let spare = Spare::new(&context.store, &run, &context.repo.place.worktree_id());
+        Session { context, keeper, spare, run, journal, state, reporter, stop_handle, stop, _lock: lock }
     }
 
     fn check_worktree(&self) -> Result<()> {
@@ -169,6 +171,13 @@ impl Session {
 
     async fn record(&mut self, event: Event) -> Result<()> {
         Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter }.record(event).await
+    }
+
+    /// Records the last event of a run.
+    async fn close(&mut self, event: Event) -> Result<()> {
+        self.record(event).await?;
+        self.spare.discard();
+        Ok(())
     }
 
     async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
@@ -242,6 +251,7 @@ impl Session {
             run: &self.run,
             id: &opening.id,
             keeper: &self.keeper,
+            spare: &self.spare,
             agent: &work.agent,
             environment: &self.context.environment,
             settings: &work.settings,
@@ -319,11 +329,11 @@ impl Session {
         match mode {
             Finish::Keep | Finish::Ask => {
                 self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
-                self.record(Event::Finished { mode: Finish::Keep, kept: None }).await
+                self.close(Event::Finished { mode: Finish::Keep, kept: None }).await
             }
             Finish::Cleanup => {
                 let kept = self.go_home(Route::Cleanup, Event::FinishStarted { mode }, again).await?;
-                self.record(Event::Finished { mode, kept: Some(kept) }).await
+                self.close(Event::Finished { mode, kept: Some(kept) }).await
             }
         }
     }
@@ -332,7 +342,7 @@ impl Session {
     pub async fn abort(&mut self) -> Result<()> {
         if self.state.phase == Phase::Starting {
             if !self.has_begun().await? {
-                return self.record(Event::Aborted { kept: None }).await;
+                return self.close(Event::Aborted { kept: None }).await;
             }
             // What of the beginning has happened is made whole, so that there is one way back.
             self.begin_on_branch(Beginning::Again).await?;
@@ -343,7 +353,7 @@ impl Session {
             self.settle_half_attempts().await?;
         }
         let kept = self.go_home(Route::Abort, Event::AbortStarted {}, again).await?;
-        self.record(Event::Aborted { kept: Some(kept) }).await
+        self.close(Event::Aborted { kept: Some(kept) }).await
     }
 
     /// A run that is on its way back one way cannot turn to another.
@@ -392,7 +402,8 @@ impl Session {
             let footing = self.footing()?;
             if stage == Stage::Accepted {
                 let text = self.story_or_stand_in(&story);
-                if let Landed::Checkpoint { commit, files, notices } = self.keeper.land(&text, attempt, &footing).await? {
+                if let Landed::Checkpoint { commit, files, notices } = self.keeper.land(&text, attempt, &footing, &Style::default()).await?
+                {
                     self.record_notices(notices).await?;
                     self.record(Event::CheckpointLanded { story, attempt, commit, files }).await?;
                     continue;

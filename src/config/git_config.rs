@@ -180,6 +180,18 @@ pub fn number(text: &str) -> Result<u32, String> {
     digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
 }
 
+/// Yes or no as git has it.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.trim().to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" | "" => Ok(false),
+        _ => Err(format!("'{text}' is neither true nor false")),
+    }
+}
+
 /// A duration; `0`, `none` and `never` mean no limit.
 ///
 /// # Errors

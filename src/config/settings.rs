@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeFile;
-use super::git_config::{GitConfig, Layer, limit, number};
+use super::git_config::{GitConfig, Layer, boolean, limit, number};
 use super::setting::{Origin, Setting};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -104,6 +104,10 @@ pub struct Settings {
     pub grace: Setting<Duration>,
     /// What happens at the end.
     pub finish: Setting<Finish>,
+    /// Whether the repository's hooks are gates.
+    pub hooks: Setting<bool>,
+    /// Whether checkpoints are signed.
+    pub sign: Setting<bool>,
 }
 
 /// A layered value before its default.
@@ -189,6 +193,8 @@ impl Settings {
             finish: layers
                 .pick(flags.finish.map(|f| (f, "--finish")), |file| file.finish, "ralph.finish", Finish::from_str)?
                 .unwrap_or(Setting::new(Finish::Ask, Origin::Default)),
+            hooks: layers.pick(None, |_| None, "ralph.hooks", boolean)?.unwrap_or(Setting::new(false, Origin::Default)),
+            sign: layers.pick(None, |_| None, "ralph.sign", boolean)?.unwrap_or(Setting::new(false, Origin::Default)),
         })
     }
 }

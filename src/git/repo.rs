@@ -304,6 +304,18 @@ impl Repo {
         self.git.call(args).input(message).line().await?.parse()
     }
 
+    /// Writes a signed commit.
+    ///
+    /// # Errors
+    /// If git fails, also if it cannot sign.
+    pub async fn signed_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
+        let mut args = vec!["commit-tree", "-S", tree.as_str()];
+        for parent in parents {
+            args.extend(["-p", parent.as_str()]);
+        }
+        self.git.call(args).input(message).line().await?.parse()
+    }
+
     /// Changes refs in one transaction.
     ///
     /// # Errors

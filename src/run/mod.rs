@@ -10,6 +10,7 @@ mod judge;
 mod lock;
 mod machine;
 mod orchestrator;
+mod spare;
 mod stop_request;
 mod store;
 
@@ -20,5 +21,6 @@ pub use judge::{Outcome, Verdict, abnormal, judge};
 pub use lock::{Holder, Lock};
 pub use machine::{Next, Phase, Policy, Progress, RunState, Stage, Step};
 pub use orchestrator::{Orchestrator, Quit, Scribe, Workshop};
+pub use spare::Spare;
 pub use stop_request::{StopRequest, watch as watch_stop_request};
 pub use store::{RunDir, Store};

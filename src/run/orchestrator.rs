@@ -1,7 +1,7 @@
 //! The orchestrator: starts every step that the machine offers, awaits one of them, writes down what came of it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use futures_util::StreamExt;
@@ -11,9 +11,9 @@ use futures_util::stream::FuturesUnordered;
 use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
-use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Step, Verdict, judge};
+use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Spare, Step, Verdict, judge};
 use crate::agent::{Agent, Signal};
-use crate::checkpoint::{Footing, Keeper, Landed};
+use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
 use crate::process::{Exit, Program, Stop, Urgency, end_marked};
 use crate::report::{Activity, Reporter};
@@ -27,6 +27,8 @@ pub struct Workshop<'a> {
     pub id: &'a str,
     /// The run's hold on the repository.
     pub keeper: &'a Keeper,
+    /// What brings the run's own files back if they are deleted.
+    pub spare: &'a Spare,
     /// Who works.
     pub agent: &'a Agent,
     /// What children get to see.
@@ -265,7 +267,11 @@ impl Workshop<'_> {
     async fn events_of(&self, task: &Task) -> Result<Vec<Event>> {
         match &task.step {
             Step::Attempt { attempt, feedback, .. } => {
-                Ok(vec![self.attempt(&task.change, task.story()?, *attempt, feedback.as_ref()).await?])
+                self.spare.keep().context("cannot link the run's files")?;
+                let ended = self.attempt(&task.change, task.story()?, *attempt, feedback.as_ref()).await?;
+                let lost = self.spare.restore().context("cannot restore the run's files")?;
+                let notice = lost.then(|| Event::Noticed { notice: Notice::StateRestored {} });
+                Ok(notice.into_iter().chain([ended]).collect())
             }
             Step::Judge { story, attempt, exit, signal } => self.judge(story, *attempt, exit, signal, task).await,
             Step::Land { story, attempt } => {
@@ -301,10 +307,30 @@ impl Workshop<'_> {
         self.settings.verify.value.iter().chain(&story.verify).cloned().collect()
     }
 
+    /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.
+    fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
+        if !self.settings.hooks.value {
+            return Ok(Vec::new());
+        }
+        let file = self.message_file(story, attempt);
+        std::fs::write(&file, self.keeper.names.checkpoint_message(story, attempt))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let quoted = file.display().to_string().replace('\'', "'\\''");
+        Ok(vec![
+            "git add -A && git hook run --ignore-missing pre-commit".to_owned(),
+            format!("git hook run --ignore-missing commit-msg -- '{quoted}'"),
+        ])
+    }
+
+    fn message_file(&self, story: &Story, attempt: u32) -> PathBuf {
+        self.run.attempt(&story.id, attempt).join("message")
+    }
+
     async fn run_gates(&self, story: &Story, attempt: u32) -> Result<(Vec<Event>, Option<Outcome>)> {
         let mut events = Vec::new();
         let dir = self.run.attempt(&story.id, attempt);
-        for (number, command) in self.gates(story).into_iter().enumerate() {
+        let hooks = self.hooks(story, attempt)?;
+        for (number, command) in self.gates(story).into_iter().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
             let log = dir.join(format!("gate-{}", number + 1));
             let program = self.gate_program(story, attempt, &command);
@@ -340,7 +366,11 @@ impl Workshop<'_> {
 
     async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
         let id = story.id.clone();
-        Ok(match self.keeper.land(story, attempt, footing).await? {
+        let style = Style {
+            message: self.settings.hooks.value.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten(),
+            signature: if self.settings.sign.value { Signature::Users } else { Signature::None },
+        };
+        Ok(match self.keeper.land(story, attempt, footing, &style).await? {
             Landed::Checkpoint { commit, files, notices } => {
                 let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
                 events.push(Event::CheckpointLanded { story: id, attempt, commit, files });

@@ -568,3 +568,45 @@ fn small_ignored_files_that_the_agent_deletes_come_back() {
         assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }
+
+#[test]
+fn an_agent_that_deletes_our_state_stops_nothing() {
+    for end in [COMPLETE, FAILED] {
+        let world = World::new();
+        world.write("mine", "mine\n");
+        world.git(&["add", "mine"]);
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("echo x >x$RALPH_STORY; test $RALPH_STORY = 1 && rm -rf .git/ralph; {end}"));
+        world.start(&[]).code(i32::from(end == FAILED)).says("the agent deleted files of the run");
+        assert!(world.exists(".git/ralph/work.toml") && world.exists(".git/ralph/locks/main"));
+        world.ralph(&["status"]).code(0);
+        world.ralph(&["abort"]).code(0);
+        assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "A  mine".to_owned()));
+        assert!(!world.exists(".git/ralph-spare"));
+    }
+}
+
+#[test]
+fn a_run_whose_state_was_deleted_before_a_kill_can_be_resumed() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!(
+        "echo x >x$RALPH_STORY; test $RALPH_STORY.$RALPH_ATTEMPT = 2.1 && {{ rm -rf .git/ralph; kill -9 $PPID; sleep 600; }}; {COMPLETE}"
+    ));
+    world.start(&[]).code(-9);
+    world.ralph(&["resume"]).code(0);
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
+}
+
+#[test]
+fn fifos_and_sockets_stop_nobody() {
+    for script in
+        ["mkdir ff; mkfifo ff/.gitignore", "rm README; mkfifo README", "mkfifo plain", "mkfifo .gitattributes; rm README; mkfifo README"]
+    {
+        let world = World::new();
+        failing(&world, &format!("{script}; echo x >x"));
+        assert_eq!((world.read("README"), world.exists("x")), ("hello\n".to_owned(), false), "{script}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:x"]), "x", "{script}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{script}");
+    }
+}

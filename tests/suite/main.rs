@@ -16,3 +16,4 @@ mod resume;
 mod runtime;
 mod scenarios;
 mod support;
+mod surroundings;

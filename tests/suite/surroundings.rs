@@ -1,0 +1,264 @@
+//! Whatever the user's git says, and wherever a run starts: hooks, signing, filters, formats, full and read-only disks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::{COMPLETE, World, which};
+
+fn hook(world: &World, name: &str, script: &str) {
+    world.write(&format!(".git/hooks/{name}"), &format!("#!/bin/sh\n{script}\n"));
+    fs::set_permissions(world.path(&format!(".git/hooks/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A run with a failed and a finished story, then cleanup.
+fn whole_run(world: &World) {
+    world.stories(2, "");
+    world.agent("echo $RALPH_STORY >s$RALPH_STORY; test $RALPH_STORY.$RALPH_ATTEMPT = 1.1 && exit 1; echo '<promise>COMPLETE</promise>'");
+    world.start(&["--finish", "cleanup"]).code(0);
+    assert_eq!(world.branch(), "main");
+    assert_eq!((world.read("s1"), world.read("s2")), ("1\n".to_owned(), "2\n".to_owned()));
+}
+
+#[test]
+fn no_hook_runs_and_none_can_stop_a_checkpoint() {
+    let world = World::new();
+    for name in [
+        "pre-commit",
+        "commit-msg",
+        "prepare-commit-msg",
+        "post-commit",
+        "post-checkout",
+        "reference-transaction",
+        "post-index-change",
+        "pre-auto-gc",
+    ] {
+        hook(&world, name, "touch \"$(git rev-parse --show-toplevel)/hook-ran\"; exit 1");
+    }
+    whole_run(&world);
+    assert!(!world.exists("hook-ran"));
+}
+
+#[test]
+fn with_ralph_hooks_a_failing_hook_is_a_red_gate() {
+    let world = World::new();
+    world.stories(1, "");
+    world.git(&["config", "ralph.hooks", "true"]);
+    hook(
+        &world,
+        "pre-commit",
+        "git diff --cached --name-only | grep -q bad && { echo no bad files; exit 1; }; echo formatted >formatted; exit 0",
+    );
+    hook(&world, "commit-msg", "grep -q 'checkpoint: 1' \"$1\" && echo 'Signed-by: hook' >>\"$1\"");
+    world.agent(&format!("test $RALPH_ATTEMPT = 1 && touch bad; touch good; {COMPLETE}"));
+    world.start(&[]).code(0).says("gate red: git add -A && git hook run");
+    assert!(world.prompt("1", 2).contains("no bad files"));
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nformatted\ngood");
+    assert_eq!(world.git(&["log", "-1", "--format=%(trailers:key=Signed-by,valueonly)", "ralph/work"]).trim(), "hook");
+}
+
+#[test]
+fn a_signature_is_made_only_if_ralph_sign_says_so() {
+    let world = World::new();
+    world.git(&["config", "commit.gpgSign", "true"]);
+    world.git(&["config", "gpg.program", &world.program("fake-gpg", "echo called >>gpg-called; exit 1")]);
+    whole_run(&world);
+    assert!(!world.exists("gpg-called"));
+    world.git(&["config", "ralph.sign", "true"]);
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world.start(&[]).code(128).says("gpg failed to sign");
+    world.git(&["config", "gpg.program", &world.program("fake-gpg", "cat >/dev/null; printf '[GNUPG:] SIG_CREATED \\n' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo; echo '-----END PGP SIGNATURE-----'")]);
+    world.ralph(&["resume"]).code(0);
+    assert!(world.git(&["cat-file", "commit", "ralph/work"]).contains("gpgsig"));
+}
+
+#[test]
+fn the_users_configuration_changes_nothing() {
+    for settings in [
+        &[("commit.template", "/nowhere"), ("core.editor", "false"), ("core.pager", "false"), ("commit.cleanup", "scissors")][..],
+        &[("status.showUntrackedFiles", "no"), ("core.untrackedCache", "true"), ("core.quotePath", "true"), ("color.ui", "always")],
+        &[("core.fsmonitor", "true"), ("core.splitIndex", "true"), ("index.version", "4"), ("feature.manyFiles", "true")],
+        &[("gc.auto", "1"), ("gc.pruneExpire", "now"), ("core.ignoreStat", "true"), ("core.safecrlf", "true")],
+        &[("merge.ff", "false"), ("submodule.recurse", "true"), ("core.logAllRefUpdates", "false"), ("user.useConfigOnly", "true")],
+        &[("alias.add", "!false"), ("alias.commit-tree", "!false"), ("i18n.commitEncoding", "ISO-8859-1"), ("core.trustctime", "false")],
+        &[("core.autocrlf", "true"), ("core.commentChar", "c"), ("diff.ignoreSubmodules", "all"), ("core.checkStat", "minimal")],
+    ] {
+        let world = World::new();
+        for (key, value) in settings {
+            world.git(&["config", key, value]);
+        }
+        whole_run(&world);
+        let status = Command::new(which("git"))
+            .args([
+                "-C",
+                world.repo.to_str().unwrap(),
+                "-c",
+                "status.showUntrackedFiles=all",
+                "-c",
+                "color.ui=false",
+                "-c",
+                "core.fsmonitor=false",
+                "status",
+                "--porcelain",
+            ])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&status.stdout), "?? s1\n?? s2\n", "{settings:?}");
+    }
+}
+
+#[test]
+fn git_variables_of_the_surroundings_change_nothing() {
+    let world = World::new();
+    world.stories(1, "");
+    let agent = world.agent(&format!("echo x >x; {COMPLETE}"));
+    let elsewhere = World::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_git-ralph"))
+        .args(["start", "work", "--finish", "cleanup", "--", &agent])
+        .current_dir(&world.repo)
+        .env_clear()
+        .envs(world.env().iter().map(|(k, v)| (k, v)))
+        .env("GIT_DIR", world.path(".git"))
+        .env("GIT_WORK_TREE", &world.repo)
+        .env("GIT_INDEX_FILE", elsewhere.path(".git/index"))
+        .env("GIT_OBJECT_DIRECTORY", world.path(".git/objects"))
+        .env("GIT_PREFIX", "x/")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? x".to_owned()));
+    assert_eq!(elsewhere.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn other_formats_of_repositories_work() {
+    let newest = Command::new(which("git")).arg("--version").output().unwrap();
+    let reftable = !String::from_utf8_lossy(&newest.stdout).contains("2.39");
+    for options in [&["--object-format=sha256"][..], &["--ref-format=reftable"]] {
+        if options[0].contains("reftable") && !reftable {
+            continue;
+        }
+        let world = World::empty();
+        let mut args = vec!["init", "-q", "-b", "main"];
+        args.extend(options);
+        world.git(&args);
+        world.git(&["config", "user.name", "Test"]);
+        world.git(&["config", "user.email", "test@example.com"]);
+        world.write("README", "hello\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "first"]);
+        whole_run(&world);
+        assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
+    }
+}
+
+#[test]
+fn a_users_sparse_checkout_and_filters_stay_as_they_are() {
+    let world = World::new();
+    world.write("in/f", "in\n");
+    world.write("out/f", "out\n");
+    world.write(".gitattributes", "*.up filter=up\n");
+    world.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
+    world.git(&["config", "filter.up.smudge", "tr A-Z a-z"]);
+    world.write("x.up", "shout\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["sparse-checkout", "set", "in"]);
+    assert!(!world.exists("out/f"));
+    whole_run(&world);
+    assert!(!world.exists("out/f"));
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
+    assert_eq!(world.git(&["show", "refs/ralph/work/done:out/f"]), "out");
+    assert_eq!(world.git(&["show", "refs/ralph/work/done:x.up"]), "SHOUT");
+}
+
+#[test]
+fn hidden_edits_are_saved_and_stay_hidden() {
+    let world = World::new();
+    world.write("assumed", "1\n");
+    world.write("skipped", "1\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["update-index", "--assume-unchanged", "assumed"]);
+    world.git(&["update-index", "--skip-worktree", "skipped"]);
+    world.write("assumed", "mine\n");
+    world.write("skipped", "mine\n");
+    world.stories(1, "max-retries = 0");
+    world.agent("echo agent >assumed; echo agent >skipped; exit 1");
+    world.start(&[]).code(1);
+    assert_eq!((world.read("assumed"), world.read("skipped")), ("mine\n".to_owned(), "mine\n".to_owned()));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.git(&["ls-files", "-v"]), "H README\nh assumed\nS skipped");
+    assert_eq!((world.read("assumed"), world.read("skipped")), ("mine\n".to_owned(), "mine\n".to_owned()));
+}
+
+/// A repository on a file system of its own, of the given size.
+struct Mounted(World, std::path::PathBuf);
+
+impl Mounted {
+    fn new(size: &str) -> Self {
+        let mut world = World::empty();
+        let point = world.outside("disk");
+        fs::create_dir(&point).unwrap();
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", point.to_str().unwrap()]).status().unwrap();
+        assert!(mount.success(), "these tests mount a small file system, which only root can");
+        world.repo = point.clone();
+        world.git(&["init", "-q", "-b", "main"]);
+        world.git(&["config", "user.name", "Test"]);
+        world.git(&["config", "user.email", "test@example.com"]);
+        world.write("README", "hello\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "first"]);
+        Mounted(world, point)
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", &format!("remount,{options}"), self.1.to_str().unwrap()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", self.1.to_str().unwrap()]).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_nothing_is_lost() {
+    let mounted = Mounted::new("4m");
+    let world = &mounted.0;
+    world.write("mine", "mine\n");
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ echo one >one; {COMPLETE}; exit; }}; head -c 50000000 /dev/urandom >big 2>/dev/null; {COMPLETE}"
+    ));
+    world.start(&[]).code(128).says("No space left on device");
+    assert_eq!((world.read("mine"), world.read("one")), ("mine\n".to_owned(), "one\n".to_owned()));
+    mounted.remount("size=200m");
+    world.agent(&format!("echo two >two; {COMPLETE}"));
+    world.ralph(&["resume", "--finish", "cleanup"]).code(0);
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? mine\n?? one\n?? two");
+}
+
+#[test]
+fn a_read_only_disk_is_a_clear_error_and_nothing_is_lost() {
+    let mounted = Mounted::new("20m");
+    let world = &mounted.0;
+    world.stories(2, "");
+    world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+    mounted.remount("ro");
+    world.start(&[]).code(128).says("Read-only file system");
+    mounted.remount("rw");
+    world.start(&["--limit", "1"]).code(0);
+    mounted.remount("ro");
+    for args in [&["resume"][..], &["finish", "--cleanup"], &["abort"]] {
+        world.ralph(args).code(128).says("Read-only file system");
+    }
+    world.ralph(&["status"]).code(0);
+    mounted.remount("rw");
+    world.ralph(&["resume", "--finish", "cleanup"]).code(0);
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
+}

@@ -1,4 +1,4 @@
-//! The protocol on the repository: begin, land, roll back, rescue, finish, abort. An attempt is a transaction.
+//! The protocol on the repository: begin, land, roll back, rescue, undo, finish, abort. An attempt is a transaction.
 //!
 //! Three rules hold everywhere here. The safety of a run never depends on HEAD, the branch or the repository's
 //! index, for they belong to the agent while it works: ids are recorded, and our own work happens on a private
@@ -21,6 +21,7 @@ mod rollback;
 mod settle;
 mod snapshot;
 mod special;
+mod undo;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,7 @@ pub use notice::Notice;
 pub use plan::{cleanup as plan_cleanup, keep as plan_keep, start as plan_start};
 pub use rollback::RolledBack;
 pub use settle::Settled;
+pub use undo::TakenBack;
 
 use crate::git::{Oid, Repo};
 use crate::story::ChangeName;

@@ -1,6 +1,6 @@
 //! The names of a run's branch and refs, and the messages of its commits.
 
-use crate::git::Oid;
+use crate::git::{Oid, RefList};
 use crate::story::{ChangeName, Story, StoryId};
 
 /// Every name that belongs to one change; all of them full ref names.
@@ -103,6 +103,20 @@ impl Names {
     #[must_use]
     pub fn leftover(&self, run: u32) -> String {
         self.own(&format!("leftover/{run}"))
+    }
+
+    /// What an undo took back.
+    #[must_use]
+    pub fn undone(&self, number: u32) -> String {
+        self.own(&format!("undone/{number}"))
+    }
+
+    /// The last undo's ref: its number and what it points at.
+    #[must_use]
+    pub fn last_undone(&self, refs: &RefList) -> Option<(u32, Oid)> {
+        let prefix = self.own("undone/");
+        let undone = refs.below(&prefix).filter_map(|entry| Some((entry.name.strip_prefix(&prefix)?.parse().ok()?, entry.oid.clone())));
+        undone.max_by_key(|(number, _)| *number)
     }
 
     /// Where a ref of an earlier run moves when the next one starts.

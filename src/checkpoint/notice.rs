@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::git::Oid;
+
 /// Something that the user should hear of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
@@ -43,4 +45,10 @@ pub enum Notice {
     CommitsKept { kept: String },
     /// What was staged at the start could not be staged again.
     NotStagedAgain { kept: String },
+    /// A checkpoint that is about to be undone is in other branches too.
+    AlsoIn { branches: Vec<String> },
+    /// An undo took edits of the user's out of the work tree.
+    EditsTakenOut { files: usize, kept: String },
+    /// An undo took commits of the user's off the branch.
+    CommitsTakenOut { last: Oid, kept: String },
 }

@@ -63,7 +63,15 @@ impl Keeper {
         Ok(RolledBack { rescue: name, files: snapshot.changes.len(), notices })
     }
 
-    async fn restore(&self, tree: &Oid, changes: &[PathChange], base: &Oid, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+    /// Turns the work tree, which is `tree`, into `base`, from which it differs by `changes`.
+    pub(super) async fn restore(
+        &self,
+        tree: &Oid,
+        changes: &[PathChange],
+        base: &Oid,
+        label: &str,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
         let back: Vec<PathChange> = changes.iter().map(PathChange::reversed).collect();
         for path in self.make_room(&back, label)? {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir(label).display().to_string() });

@@ -74,12 +74,7 @@ impl Keeper {
     /// As [`Keeper::verify_branch`], or if an operation of git is under way.
     pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
         let moved = self.verify_branch(footing).await?;
-        if let Some(operation) = self.repo.under_way().await? {
-            bail!(
-                Problem::refused(format!("a {operation} is under way in this work tree"))
-                    .hint(format!("finish or abort the {operation} first; 'git status' says how"))
-            );
-        }
+        self.check_nothing_under_way().await?;
         let tip = moved.as_ref().unwrap_or(&footing.checkpoint);
         let snapshot = self.snapshot(tip).await?;
         if snapshot.changes.is_empty() {
@@ -92,6 +87,17 @@ impl Keeper {
         let base = self.repo.commit(&snapshot.tree, &parents, "the user's edits\n").await?;
         self.note(tip, Some(&base)).await?;
         Ok(Settled::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
+    }
+
+    /// Refuses while the user is in the middle of a merge, a rebase or the like.
+    pub(super) async fn check_nothing_under_way(&self) -> Result<()> {
+        if let Some(operation) = self.repo.under_way().await? {
+            bail!(
+                Problem::refused(format!("a {operation} is under way in this work tree"))
+                    .hint(format!("finish or abort the {operation} first; 'git status' says how"))
+            );
+        }
+        Ok(())
     }
 
     async fn note(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {

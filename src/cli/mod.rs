@@ -10,6 +10,7 @@ mod run_options;
 mod start;
 mod status;
 mod stop;
+mod undo;
 
 use clap::{Parser, Subcommand};
 
@@ -23,6 +24,7 @@ pub use run_options::RunOptions;
 pub use start::Start;
 pub use status::Status;
 pub use stop::StopArgs;
+pub use undo::UndoArgs;
 
 /// Lets an AI coding agent work through a change, story by story, while git keeps every step.
 #[derive(Debug, Parser)]
@@ -48,6 +50,8 @@ pub enum Command {
     Finish(FinishArgs),
     /// Go back to the original branch, work tree and index exactly as before the start
     Abort(Abort),
+    /// Take the last checkpoint back; what it held stays reachable
+    Undo(UndoArgs),
     /// Say where the run stands and what to type next
     Status(Status),
     /// Ask a running loop in another terminal to stop

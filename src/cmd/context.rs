@@ -10,7 +10,7 @@ use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_con
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
 use crate::run::{Holder, Lock, RunDir, RunState, Spare, Store};
-use crate::story::{Change, ChangeName};
+use crate::story::{Change, ChangeName, Story, StoryId};
 
 /// The place, its configuration and its runs.
 pub struct Context {
@@ -81,6 +81,31 @@ impl Context {
         let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
         let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
         Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
+    }
+
+    /// The stories of a run as their source has them; those that only the journal knows come last.
+    pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
+        let mut stories = self.change(&run.change).map(|change| change.stories).unwrap_or_default();
+        for id in state.stories.keys() {
+            if !stories.iter().any(|story| story.id == *id) {
+                stories.push(Story::stand_in(id));
+            }
+        }
+        stories
+    }
+
+    /// Finds a story of a run by what was typed.
+    pub fn story(&self, run: &RunDir, state: &RunState, text: &str) -> Result<StoryId> {
+        let stories = self.stories(run, state);
+        if let Some(story) = stories.iter().find(|story| story.id.as_str() == text) {
+            return Ok(story.id.clone());
+        }
+        let near = crate::nearest::to(text, stories.iter().map(|story| story.id.as_str()));
+        let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        let text = text.escape_debug();
+        bail!(
+            Problem::fatal(format!("'{0}' has no story '{text}'{suggestion}", run.change)).hint(format!("git ralph status {}", run.change))
+        )
     }
 
     /// A path as a person would type it here.

@@ -12,6 +12,7 @@ mod session;
 mod start;
 mod status;
 mod stop;
+mod undo;
 
 use anyhow::Result;
 
@@ -29,6 +30,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Resume(args) => resume::run(*args, environment).await,
         Command::Finish(args) => finish::run(&args, environment).await,
         Command::Abort(args) => abort::run(&args, environment).await,
+        Command::Undo(args) => undo::run(&args, environment).await,
         Command::Status(args) => status::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,

@@ -22,11 +22,11 @@ use crate::story::{ChangeName, Story, StoryId};
 /// Everything that working on an open run takes.
 pub struct Session {
     context: Context,
-    keeper: Keeper,
+    pub(super) keeper: Keeper,
     spare: Spare,
-    run: RunDir,
+    pub(super) run: RunDir,
     journal: Journal,
-    state: RunState,
+    pub(super) state: RunState,
     reporter: Box<dyn Reporter>,
     stop_handle: StopHandle,
     stop: Stop,
@@ -169,7 +169,7 @@ impl Session {
         &self.context
     }
 
-    async fn record(&mut self, event: Event) -> Result<()> {
+    pub(super) async fn record(&mut self, event: Event) -> Result<()> {
         Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter }.record(event).await
     }
 
@@ -180,7 +180,7 @@ impl Session {
         Ok(())
     }
 
-    async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
+    pub(super) async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
         for notice in notices {
             self.record(Event::Noticed { notice }).await?;
         }
@@ -211,6 +211,7 @@ impl Session {
             }
             self.begin_on_branch(Beginning::Again).await?;
         }
+        self.complete_undo().await?;
         let _ = std::fs::remove_file(self.run.stop_file());
         self.record(Event::RunResumed {}).await?;
         if self.state.is_busy() {
@@ -223,7 +224,7 @@ impl Session {
         }
     }
 
-    fn footing(&self) -> Result<Footing> {
+    pub(super) fn footing(&self) -> Result<Footing> {
         self.state.footing.clone().context("the journal has no initial state")
     }
 
@@ -324,7 +325,7 @@ impl Session {
         let again = self.state.phase == Phase::Finishing(Finish::Cleanup);
         self.check_same_way(again && mode == Finish::Cleanup)?;
         if !again {
-            self.settle_half_attempts().await?;
+            self.settle_what_is_half_done().await?;
         }
         match mode {
             Finish::Keep | Finish::Ask => {
@@ -350,7 +351,7 @@ impl Session {
         let again = self.state.phase == Phase::Aborting;
         self.check_same_way(again)?;
         if !again {
-            self.settle_half_attempts().await?;
+            self.settle_what_is_half_done().await?;
         }
         let kept = self.go_home(Route::Abort, Event::AbortStarted {}, again).await?;
         self.close(Event::Aborted { kept: Some(kept) }).await
@@ -389,8 +390,9 @@ impl Session {
         Ok(home.kept)
     }
 
-    /// An attempt that was cut short is landed if it was on its way there, else rolled back.
-    async fn settle_half_attempts(&mut self) -> Result<()> {
+    /// An undo that was cut short is completed; an attempt is landed if it was on its way there, else rolled back.
+    async fn settle_what_is_half_done(&mut self) -> Result<()> {
+        self.complete_undo().await?;
         let half: Vec<(StoryId, u32, Stage)> = self
             .state
             .stories

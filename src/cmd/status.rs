@@ -8,7 +8,6 @@ use crate::config::Environment;
 use crate::error::{Ending, Problem};
 use crate::report::{StatusView, output, status_json, status_text};
 use crate::run::{RunDir, RunState};
-use crate::story::Story;
 
 /// Says where the run stands.
 pub async fn run(args: &Status, environment: Environment) -> Result<Ending> {
@@ -24,7 +23,7 @@ pub async fn run(args: &Status, environment: Environment) -> Result<Ending> {
         output::data(&text);
         return Ok(Ending::Done);
     };
-    let stories = stories(&context, &run, &state);
+    let stories = context.stories(&run, &state);
     let owner = context.owner().filter(|_| !state.is_closed());
     let view = StatusView::new(&state, &stories, owner);
     output::data(&if args.json { status_json(&view) } else { status_text(&view) });
@@ -43,15 +42,4 @@ fn subject(context: &Context, name: Option<&str>) -> Result<Option<(RunDir, RunS
         return Err(Problem::refused(format!("'{name}' has never been started")).hint(format!("git ralph start {name}")).into());
     }
     Ok(last)
-}
-
-/// The stories as their source has them; those that only the journal knows come last.
-fn stories(context: &Context, run: &RunDir, state: &RunState) -> Vec<Story> {
-    let mut stories = context.change(&run.change).map(|change| change.stories).unwrap_or_default();
-    for id in state.stories.keys() {
-        if !stories.iter().any(|story| story.id == *id) {
-            stories.push(Story::stand_in(id));
-        }
-    }
-    stories
 }

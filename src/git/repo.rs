@@ -365,6 +365,18 @@ impl Repo {
         }
     }
 
+    /// The branches, here and of remotes, that contain a commit; full names, none that stands for another.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn branches_with(&self, commit: &Oid) -> Result<Vec<String>> {
+        let args = ["for-each-ref", "--format=%(refname) %(symref)", "--contains", commit.as_str(), "refs/heads/", "refs/remotes/"];
+        let output = self.git.call(args).working().output().await?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let plain = |line: &str| line.split_once(' ').filter(|(_, symref)| symref.is_empty()).map(|(name, _)| name.to_owned());
+        Ok(text.lines().filter_map(plain).collect())
+    }
+
     /// What differs between two trees.
     ///
     /// # Errors

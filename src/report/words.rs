@@ -3,9 +3,10 @@
 use super::clean;
 use crate::checkpoint::Notice;
 use crate::config::Finish;
-use crate::git::Head;
+use crate::git::{Head, Oid};
 use crate::process::Exit;
 use crate::run::{End, Event, Outcome, RunState, StopKind, abnormal};
+use crate::story::StoryId;
 
 /// How a line is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,11 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
     let plain = |text: String| vec![Line::new(Tone::Plain, text)];
     let warning = |text: String| vec![Line::new(Tone::Warning, text)];
     match event {
-        Event::RunStarting { .. } | Event::AttemptAccepted { .. } | Event::FinishStarted { .. } | Event::AbortStarted {} => Vec::new(),
+        Event::RunStarting { .. }
+        | Event::AttemptAccepted { .. }
+        | Event::UndoStarted { .. }
+        | Event::FinishStarted { .. }
+        | Event::AbortStarted {} => Vec::new(),
         Event::LeftoverKept { rescue, .. } => warning(format!("a branch of an earlier run was there, it is kept as {rescue}")),
         Event::RunStarted { initial, branch } => plain(format!("on {branch}, initial state {}", initial.short())),
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
@@ -72,6 +77,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::AttemptRolledBack { story, rescue, files, .. } => {
             plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
         }
+        Event::Undone { to, stories, kept } => plain(undone_words(to, stories, kept, state)),
         Event::Noticed { notice } => warning(notice_words(notice)),
         Event::StoryFailed { story, attempts, outcome } => {
             let last = outcome.as_ref().map(|outcome| format!("; the last one {}", outcome_words(outcome))).unwrap_or_default();
@@ -151,6 +157,17 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
     }
 }
 
+fn undone_words(to: &Oid, stories: &[StoryId], kept: &str, state: &RunState) -> String {
+    let stories: Vec<&str> = stories.iter().map(StoryId::as_str).collect();
+    let place = if state.initial.as_ref() == Some(to) { "the initial state" } else { "checkpoint" };
+    format!(
+        "undone: {}; ralph/{} is back at {place} {}, what was taken back is kept as {kept}",
+        stories.join(", "),
+        change(state),
+        to.short()
+    )
+}
+
 fn notice_words(notice: &Notice) -> String {
     match notice {
         Notice::OperationMoved { files, to } => format!("the agent left {} behind, moved to {}", files.join(", "), clean(to)),
@@ -185,6 +202,13 @@ fn notice_words(notice: &Notice) -> String {
         Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
         Notice::NotStagedAgain { kept } => {
             format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")
+        }
+        Notice::AlsoIn { branches } => format!("already in {}: undo does not take it back there", clean(&branches.join(", "))),
+        Notice::EditsTakenOut { files, kept } => {
+            format!("your edits ({}) are not in the work tree now, they are kept as {kept}", count(*files, "file"))
+        }
+        Notice::CommitsTakenOut { last, kept } => {
+            format!("your commits up to {} are not on the branch now, they are kept as {kept}", last.short())
         }
     }
 }

@@ -66,6 +66,10 @@ pub enum Event {
     CheckpointLanded { story: StoryId, attempt: u32, commit: Oid, files: usize },
     /// The work tree is back where the attempt found it; what it held is under a ref.
     AttemptRolledBack { story: StoryId, attempt: u32, rescue: String, files: usize },
+    /// Checkpoints are about to be taken back.
+    UndoStarted { to: Oid, stories: Vec<StoryId> },
+    /// Branch and work tree are at an earlier checkpoint; what was taken back is under a ref.
+    Undone { to: Oid, stories: Vec<StoryId>, kept: String },
     /// Something was put right, moved or left out on the way.
     Noticed { notice: Notice },
     /// A story's retries are spent: an error.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::StopKind;
-use super::{End, Event, Opening, Outcome};
+use super::{End, Event, Line, Opening, Outcome};
 use crate::agent::{Feedback, Signal};
 use crate::checkpoint::Footing;
 use crate::config::Finish;
@@ -183,6 +183,10 @@ pub struct RunState {
     pub end: Option<End>,
     /// The ref that keeps what a finished run ended with.
     pub kept: Option<String>,
+    /// The checkpoints on the branch.
+    pub line: Line,
+    /// An undo that was begun: where to, and the stories that it takes back.
+    pub undoing: Option<(Oid, Vec<StoryId>)>,
     stopping: Option<StopKind>,
     landed_here: u32,
 }
@@ -197,6 +201,8 @@ impl Default for RunState {
             stories: BTreeMap::new(),
             end: None,
             kept: None,
+            line: Line::default(),
+            undoing: None,
             stopping: None,
             landed_here: 0,
         }
@@ -234,8 +240,13 @@ impl RunState {
                 self.stand_on(initial, initial);
             }
             Event::RunResumed {} => self.reopen(),
-            Event::CommitsAdopted { checkpoint } => self.stand_on(checkpoint, checkpoint),
-            Event::EditsAdopted { checkpoint, base, .. } => self.stand_on(checkpoint, base),
+            Event::CommitsAdopted { checkpoint } => self.adopt(checkpoint, checkpoint),
+            Event::EditsAdopted { checkpoint, base, .. } => self.adopt(checkpoint, base),
+            Event::UndoStarted { to, stories } => {
+                self.undoing = Some((to.clone(), stories.clone()));
+                self.end = None;
+            }
+            Event::Undone { to, stories, .. } => self.take_back(to, stories),
             Event::StopRequested { how } => self.stopping = Some(*how),
             Event::LoopEnded { end } => self.end = Some(end.clone()),
             Event::FinishStarted { mode } => self.phase = Phase::Finishing(*mode),
@@ -274,6 +285,7 @@ impl RunState {
             Event::CheckpointLanded { story, commit, .. } => {
                 self.progress(story).stage = Stage::Landed(commit.clone());
                 self.landed_here += 1;
+                self.line.land(story, commit);
                 self.stand_on(commit, commit);
             }
             Event::AttemptRolledBack { story, rescue, .. } => {
@@ -296,6 +308,23 @@ impl RunState {
             if progress.stage == Stage::Working {
                 progress.reject(&Outcome::Interrupted);
             }
+        }
+    }
+
+    fn adopt(&mut self, checkpoint: &Oid, base: &Oid) {
+        self.line.adopt(checkpoint, self.footing.as_ref().map(|footing| &footing.checkpoint));
+        self.stand_on(checkpoint, base);
+    }
+
+    /// The stories are open again, as if for the first time; their attempts are counted on, so that numbers stay unique.
+    fn take_back(&mut self, to: &Oid, stories: &[StoryId]) {
+        self.undoing = None;
+        self.line.cut(to);
+        self.stand_on(to, to);
+        for story in stories {
+            let progress = self.progress(story);
+            let (attempts, rescues, milliseconds) = (progress.attempts, std::mem::take(&mut progress.rescues), progress.milliseconds);
+            *progress = Progress { attempts, rescues, milliseconds, ..Progress::default() };
         }
     }
 

@@ -270,7 +270,7 @@ impl Workshop<'_> {
                 self.spare.keep().context("cannot link the run's files")?;
                 let ended = self.attempt(&task.change, task.story()?, *attempt, feedback.as_ref()).await?;
                 let lost = self.spare.restore().context("cannot restore the run's files")?;
-                let notice = lost.then(|| Event::Noticed { notice: Notice::StateRestored {} });
+                let notice = lost.then_some(Event::Noticed { notice: Notice::StateRestored {} });
                 Ok(notice.into_iter().chain([ended]).collect())
             }
             Step::Judge { story, attempt, exit, signal } => self.judge(story, *attempt, exit, signal, task).await,

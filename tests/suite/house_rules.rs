@@ -60,6 +60,7 @@ fn the_loop_neither_prints_nor_asks() {
 fn what_decides_does_no_io_and_does_not_wait() {
     for file in [
         "run/machine.rs",
+        "run/line.rs",
         "run/judge.rs",
         "run/event.rs",
         "agent/signal.rs",

@@ -9,6 +9,7 @@ mod finish;
 mod git_commands;
 mod hazards;
 mod house_rules;
+mod log_undo_prune;
 mod machine;
 mod output;
 mod prompts;

@@ -4,6 +4,7 @@ mod abort;
 mod demo;
 mod finish;
 mod list;
+mod log;
 mod new;
 mod resume;
 mod run_options;
@@ -18,6 +19,7 @@ pub use abort::Abort;
 pub use demo::Demo;
 pub use finish::FinishArgs;
 pub use list::List;
+pub use log::LogArgs;
 pub use new::New;
 pub use resume::Resume;
 pub use run_options::RunOptions;
@@ -54,6 +56,8 @@ pub enum Command {
     Undo(UndoArgs),
     /// Say where the run stands and what to type next
     Status(Status),
+    /// Say what has happened in a run, and what was taken out and is kept
+    Log(LogArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent

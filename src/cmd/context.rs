@@ -1,5 +1,6 @@
 //! What every command needs to know first: where we are, what is configured, which runs there are.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -144,6 +145,17 @@ impl Context {
                 bail!(Problem::refused(format!("processes of a killed run are still there and cannot be ended: {}", pids.join(" "))))
             }
         }
+    }
+
+    /// The process that is at work on an open run; a run of another work tree is asked about there.
+    pub fn owner_of(&self, state: &RunState) -> Option<u32> {
+        let opening = state.opening.as_ref().filter(|_| !state.is_closed())?;
+        Lock::owner(&self.store.lock_file(&opening.worktree))
+    }
+
+    /// Every change that has a file or has ever been run.
+    pub fn known_changes(&self) -> Result<BTreeSet<ChangeName>> {
+        Ok(self.store.changes()?.into_iter().chain(self.store.changes_with_runs()?).collect())
     }
 
     /// The process that is at work in this work tree.

@@ -1,6 +1,5 @@
 //! `git ralph list`: the changes that this repository knows.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -27,7 +26,7 @@ struct Row {
 /// Lists the changes.
 pub async fn run(args: &List, environment: Environment) -> Result<Ending> {
     let context = Context::open(environment).await?;
-    let names: BTreeSet<ChangeName> = context.store.changes()?.into_iter().chain(context.store.changes_with_runs()?).collect();
+    let names = context.known_changes()?;
     let rows: Vec<Row> = names.iter().map(|name| row(&context, name)).collect::<Result<_>>()?;
     if args.json {
         output::data(&format!("{}\n", serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "changes": rows }))?));

@@ -6,6 +6,7 @@ mod demo;
 mod demo_agent;
 mod finish;
 mod list;
+mod log;
 mod new;
 mod resume;
 mod session;
@@ -32,6 +33,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Abort(args) => abort::run(&args, environment).await,
         Command::Undo(args) => undo::run(&args, environment).await,
         Command::Status(args) => status::run(&args, environment).await,
+        Command::Log(args) => log::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::DemoAgent => demo_agent::run(&environment).await,

@@ -1,5 +1,6 @@
 //! The one door to git processes, and typed questions and actions on a repository. Knows nothing of stories.
 
+mod described;
 mod door;
 mod head;
 mod oid;
@@ -9,6 +10,7 @@ mod repo;
 pub mod stale;
 mod stash;
 
+pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;
 pub use oid::Oid;

@@ -5,7 +5,9 @@
 pub mod ask;
 mod clean;
 mod json;
+mod kept;
 mod lines;
+mod log;
 pub mod output;
 mod status;
 mod terminal;
@@ -13,7 +15,9 @@ mod words;
 
 pub use clean::clean;
 pub use json::Json;
+pub use kept::{Kept, Spot};
 pub use lines::{Lines, Verbosity};
+pub use log::{Chronicle, LogView, log_text};
 pub use status::{StatusView, StoryView, status_json, status_text};
 pub use terminal::Terminal;
 pub use words::{Line, Tone, event_lines, head_words};

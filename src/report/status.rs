@@ -68,7 +68,7 @@ impl StatusView {
     }
 }
 
-fn phase_word(phase: &Phase) -> &'static str {
+pub(super) fn phase_word(phase: &Phase) -> &'static str {
     match phase {
         Phase::Starting => "starting",
         Phase::Open => "open",

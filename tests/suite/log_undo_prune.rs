@@ -259,3 +259,163 @@ fn edits_and_commits_after_an_undo_was_killed_are_not_lost_by_completing_it() {
         }
     }
 }
+
+/// Types a command that was printed.
+#[track_caller]
+fn typed(world: &World, command: &str) -> String {
+    let mut shell = std::process::Command::new("sh");
+    shell.arg("-c").arg(command).current_dir(&world.repo).env_clear().envs(world.env().iter().cloned());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The commands that a log prints below a ref, in the order of the page.
+fn commands(log: &str, name: &str) -> Vec<String> {
+    let below = log.lines().skip_while(|line| !line.starts_with(&format!("  {name}  "))).skip(1);
+    let commands = below.take_while(|line| line.starts_with("    ")).filter_map(|line| line.trim().split_once(": "));
+    commands.map(|(_, command)| command.to_owned()).collect()
+}
+
+/// A run whose second story fails once and then lands, of which the user has edited files in between.
+fn eventful() -> World {
+    let world = World::new();
+    world.write("README", "staged\n");
+    world.git(&["add", "README"]);
+    world.change(
+        "work",
+        "max-retries = 0\n[[story]]\nid = \"one\"\ntitle = \"First\"\n[[story]]\nid = \"two words\"\n[[story]]\nid = \"three\"\n",
+    );
+    world.agent(&format!(
+        "echo $RALPH_STORY >done; test \"$RALPH_STORY\" = one && {{ {COMPLETE}; exit; }}
+         echo lost >'lost file'; echo glob >'*'; echo quote >\"it's\"; echo $(:) >'$(touch owned)'; echo '<promise>FAILED: too hard</promise>'"
+    ));
+    world.start(&[]).code(1);
+    world.write("by-hand", "edit\n");
+    world.agent(&format!("echo x >x; {COMPLETE}"));
+    world.ralph(&["resume", "--max-retries", "3"]).code(0);
+    world.ralph(&["undo", "--to", "one"]).code(0);
+    world
+}
+
+#[test]
+fn log_tells_the_attempts_in_order_with_outcome_checkpoint_and_ref() {
+    let world = eventful();
+    let log = world.ralph(&["log"]).code(0);
+    assert_eq!(log.stderr, "");
+    let lines: Vec<&str> = log.stdout.lines().collect();
+    assert!(lines[0].starts_with("work, run 1: open, from main, started 20"), "{}", lines[0]);
+    assert_eq!(lines[1], "one: First");
+    let checkpoint = &id(&world, "HEAD")[..10];
+    assert!(lines[2].starts_with("  attempt 1 done (") && lines[2].ends_with(&format!("s), checkpoint {checkpoint}")), "{}", lines[2]);
+    assert_eq!(lines[3], "two words");
+    assert!(lines[4].starts_with("  attempt 1 failed: too hard ("), "{}", lines[4]);
+    assert!(lines[4].ends_with("s), kept as refs/ralph/work/attempts/two%20words/1"), "{}", lines[4]);
+    assert!(lines[5].starts_with("  attempt 2 done (") && lines[5].ends_with(", undone, kept as refs/ralph/work/undone/1"), "{}", lines[5]);
+    assert_eq!((lines[6], lines[8]), ("three", "what was taken out and is kept"));
+    assert_eq!(world.ralph(&["log", "work"]).code(0).stdout, log.stdout);
+}
+
+#[test]
+fn every_command_that_log_prints_works_as_it_is_printed() {
+    let world = eventful();
+    let log = world.ralph(&["log"]).code(0).stdout;
+    let attempt = commands(&log, "refs/ralph/work/attempts/two%20words/1");
+    assert!(attempt[0].starts_with("git diff ") && typed(&world, &attempt[0]).contains("+lost"), "{attempt:?}");
+    typed(&world, &attempt[1]);
+    assert!(!world.exists("owned"));
+    assert_eq!((world.read("*"), world.read("it's")), ("glob\n".to_owned(), "quote\n".to_owned()), "{attempt:?}");
+    assert!(log.contains("(and 1 path more)"), "{log}");
+    let adopted = log.lines().find_map(|line| line.strip_prefix("  refs/ralph/work/adopted/")).unwrap();
+    let adopted = commands(&log, &format!("refs/ralph/work/adopted/{}", adopted.split(' ').next().unwrap()));
+    assert!(typed(&world, &adopted[0]).contains("by-hand"));
+    typed(&world, &adopted[1]);
+    assert_eq!(world.read("by-hand"), "edit\n");
+    let index = commands(&log, "refs/ralph/work/index");
+    assert!(typed(&world, &index[0]).contains("+staged"));
+    typed(&world, &index[1]);
+    let undone = commands(&log, "refs/ralph/work/undone/1");
+    assert!(undone[0].starts_with("git show --stat ") && typed(&world, &undone[0]).contains("checkpoint: three"));
+    assert_eq!(undone[1], "git branch work-undone-1 refs/ralph/work/undone/1");
+    typed(&world, &undone[1]);
+    assert_eq!(world.subjects("work-undone-1")[0], "checkpoint: three");
+    let again = world.ralph(&["log"]).code(0).stdout;
+    assert_eq!(commands(&again, "refs/ralph/work/undone/1")[1], "git branch work-undone-1-2 refs/ralph/work/undone/1");
+}
+
+#[test]
+fn log_commands_work_in_a_subdirectory_and_for_earlier_runs() {
+    let mut world = eventful();
+    world.git(&["reset", "-q", "--hard"]);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    let log = world.ralph(&["log"]).code(0).says("work, run 1: finished, from main").stdout;
+    let done = commands(&log, "refs/ralph/work/done");
+    assert_eq!(done[1], "git branch ralph/work refs/ralph/work/done");
+    typed(&world, &done[1]);
+    world.start(&["--only", "one"]).code(0);
+    fs::create_dir(world.path("sub")).unwrap();
+    world.repo = world.path("sub");
+    let log = world.ralph(&["log"]).code(0).says("work, run 2: open").stdout;
+    for name in ["runs/1/done", "runs/1/undone/1", "runs/1/attempts/two%20words/1", "leftover/2"] {
+        let commands = commands(&log, &format!("refs/ralph/work/{name}"));
+        assert_eq!(commands.len(), 2, "{name}: {log}");
+        commands.iter().for_each(|command| drop(typed(&world, command)));
+    }
+    assert!(world.exists("../it's") && !world.exists("it's"));
+    assert_eq!(world.subjects("work-leftover-2")[0], "checkpoint: one");
+}
+
+#[test]
+fn log_of_one_story_tells_nothing_of_the_others() {
+    let world = eventful();
+    for args in [&["log", "work", "two words"][..], &["log", "two words"]] {
+        let log = world.ralph(args).code(0).stdout;
+        assert!(log.contains("attempts/two%20words/1") && log.contains("undone/1"), "{log}");
+        assert!(!log.contains("First") && !log.contains("adopted") && log.lines().all(|line| line != "three"), "{log}");
+    }
+    let log = world.ralph(&["log", "one"]).code(0).stdout;
+    assert!(log.contains("one: First") && !log.contains("refs/"), "{log}");
+}
+
+#[test]
+fn a_mistyped_change_or_story_gets_the_nearest_one() {
+    let world = eventful();
+    world.ralph(&["log", "wrok"]).code(128).says("did you mean 'work'?");
+    world.ralph(&["log", "thre"]).code(128).says("did you mean 'three'?");
+    world.ralph(&["log", "work", "thre"]).code(128).says("'work' has no story 'thre'; did you mean 'three'?");
+    world.ralph(&["log", "wrok", "three"]).code(128).says("did you mean 'work'?");
+}
+
+#[test]
+fn log_without_a_run_says_so_and_without_an_open_one_takes_the_only_one() {
+    let world = World::new();
+    world.ralph(&["log"]).code(2).says("there is no run to look back at");
+    world.stories(1, "");
+    world.ralph(&["log", "work"]).code(2).says("has never been started");
+    world.agent(COMPLETE);
+    world.start(&["--finish", "cleanup"]).code(0);
+    world.ralph(&["log"]).code(0).says("work, run 1: finished");
+    world.change("other", "[[story]]\nid = \"work\"\n");
+    let agent = world.outside("bin/agent");
+    world.ralph(&["start", "other", "--", agent.to_str().unwrap()]).code(0);
+    world.ralph(&["log"]).code(0).says("other, run 1: open");
+    world.ralph(&["log", "work"]).code(0).says("work, run 1: finished");
+    world.ralph(&["abort"]).code(0);
+    world.ralph(&["log"]).code(2).says("which change?").says("git ralph log other").says("git ralph log work");
+}
+
+#[test]
+fn log_tells_of_an_attempt_that_is_under_way_or_was_cut_short() {
+    let world = World::new();
+    world.stories(1, "");
+    let slept = world.outside("slept");
+    world.agent(&format!("test -e {0} || {{ touch {0}; sleep 600; }}; {COMPLETE}", slept.display()));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the agent", || slept.exists());
+    world.ralph(&["log"]).code(0).says("open, running, from main").says("  attempt 1 is under way");
+    running.signal("KILL");
+    running.finish().code(-9);
+    world.ralph(&["log"]).code(0).says("  attempt 1 was cut short");
+    world.ralph(&["resume"]).code(0);
+    world.ralph(&["log"]).code(0).says("  attempt 1 was interrupted, kept as refs/ralph/work/attempts/1/1").says("  attempt 2 done");
+}

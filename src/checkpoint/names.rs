@@ -129,6 +129,16 @@ impl Names {
         Some(self.own(&format!("runs/{run}/{rest}")))
     }
 
+    /// Whether a ref is left from runs that are over; `open` is the number of the run that is not.
+    #[must_use]
+    pub fn is_left(&self, name: &str, open: Option<u32>) -> bool {
+        let Some(rest) = name.strip_prefix(&self.prefix()) else { return false };
+        let Some(open) = open else { return true };
+        let earlier = rest.strip_prefix("runs/").or(rest.strip_prefix("leftover/"));
+        let number = earlier.and_then(|rest| rest.split('/').next()?.parse::<u32>().ok());
+        number.is_some_and(|number| number < open)
+    }
+
     /// The message of a checkpoint.
     #[must_use]
     pub fn checkpoint_message(&self, story: &Story, attempt: u32) -> String {

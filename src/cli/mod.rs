@@ -6,6 +6,7 @@ mod finish;
 mod list;
 mod log;
 mod new;
+mod prune;
 mod resume;
 mod run_options;
 mod start;
@@ -21,6 +22,7 @@ pub use finish::FinishArgs;
 pub use list::List;
 pub use log::LogArgs;
 pub use new::New;
+pub use prune::Prune;
 pub use resume::Resume;
 pub use run_options::RunOptions;
 pub use start::Start;
@@ -60,6 +62,8 @@ pub enum Command {
     Log(LogArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
+    /// Delete what finished and aborted runs keep
+    Prune(Prune),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent
     Demo(Demo),
     /// The scripted agent of the demo

@@ -110,7 +110,7 @@ impl Context {
     }
 
     /// A path as a person would type it here.
-    fn shown(&self, path: &Path) -> String {
+    pub fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.environment.cwd).unwrap_or(path).display().to_string()
     }
 

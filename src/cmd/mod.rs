@@ -8,6 +8,7 @@ mod finish;
 mod list;
 mod log;
 mod new;
+mod prune;
 mod resume;
 mod session;
 mod start;
@@ -35,6 +36,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Status(args) => status::run(&args, environment).await,
         Command::Log(args) => log::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
+        Command::Prune(args) => prune::run(&args, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::DemoAgent => demo_agent::run(&environment).await,
     }

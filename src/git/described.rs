@@ -43,7 +43,9 @@ impl Repo {
             let tab = entry.iter().position(|byte| *byte == b'\t')?;
             let mode = u32::from_str_radix(std::str::from_utf8(entry.get(..6)?).ok()?, 8).ok()?;
             let path = PathBuf::from(OsStr::from_bytes(&entry[tab + 1..]));
-            Some(PathChange { path, status: 'A', old_mode: 0, new_mode: mode })
+            let oid: Oid = std::str::from_utf8(entry.get(..tab)?).ok()?.rsplit(' ').next()?.parse().ok()?;
+            let nothing = oid.as_str().replace(|_| true, "0").parse().ok()?;
+            Some(PathChange { path, status: 'A', old_mode: 0, new_mode: mode, old_oid: nothing, new_oid: oid })
         };
         Ok(entries.filter_map(file).collect())
     }

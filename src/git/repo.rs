@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Git, Head, Oid, Place, RefList, RefUpdate, StashEntry};
+use super::{Git, Head, Oid, Place, RefList, RefUpdate};
 
 /// Files and directories in the git directory that mean an operation is under way, with what to call it.
 const UNDER_WAY: [(&str, &str); 8] = [
@@ -461,29 +461,6 @@ impl Repo {
             None => args.extend([OsStr::new("--unset-all"), key.as_ref()]),
         }
         self.git.call(args).output().await.map(drop)
-    }
-
-    /// The stash entries, newest first.
-    ///
-    /// # Errors
-    /// If git fails.
-    pub async fn stash(&self, refs: &RefList) -> Result<Vec<StashEntry>> {
-        if refs.get("refs/stash").is_none() {
-            return Ok(Vec::new());
-        }
-        Ok(StashEntry::parse(&self.git.call(StashEntry::QUERY).output().await?))
-    }
-
-    /// Makes the stash hold these entries, newest first. Every one of them must be reachable otherwise meanwhile.
-    ///
-    /// # Errors
-    /// If git fails.
-    pub async fn rebuild_stash(&self, entries: &[&StashEntry]) -> Result<()> {
-        self.git.call(["update-ref", "-d", "refs/stash"]).output().await?;
-        for entry in entries.iter().rev() {
-            self.git.call(["stash", "store", "-m", &entry.message, entry.oid.as_str()]).output().await?;
-        }
-        Ok(())
     }
 
     /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.

@@ -1,10 +1,15 @@
-//! The stash as a list of commits with their messages.
+//! The stash: read as a list, rebuilt whole, dropped entry by entry, each checked right before it goes.
 
-use super::Oid;
+use anyhow::{Result, bail};
 
-/// One entry, newest first in every list.
+use super::{Oid, RefList, Repo};
+use crate::error::Problem;
+
+/// One entry of the stash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StashEntry {
+    /// Counts from 0, the newest; changes when a newer one goes.
+    pub index: usize,
     /// The commit.
     pub oid: Oid,
     /// What `git stash list` shows.
@@ -12,17 +17,12 @@ pub struct StashEntry {
 }
 
 impl StashEntry {
-    /// The arguments that list them.
-    pub const QUERY: [&str; 5] = ["log", "-g", "--format=%H %gs", "refs/stash", "--"];
-
-    /// Parses the answer to [`StashEntry::QUERY`].
-    #[must_use]
-    pub fn parse(output: &[u8]) -> Vec<Self> {
-        let entry = |line: &str| {
-            let (oid, message) = line.split_once(' ')?;
-            Some(StashEntry { oid: oid.parse().ok()?, message: message.to_owned() })
+    fn parse(lines: &str) -> Vec<Self> {
+        let entry = |(index, line): (usize, &str)| {
+            let (oid, message) = line.split_once(' ').unwrap_or((line, ""));
+            Some(StashEntry { index, oid: oid.parse().ok()?, message: message.to_owned() })
         };
-        String::from_utf8_lossy(output).lines().filter_map(entry).collect()
+        lines.lines().enumerate().filter_map(entry).collect()
     }
 
     /// The entry as a line of a record.
@@ -35,12 +35,83 @@ impl StashEntry {
     #[must_use]
     pub fn from_lines(record: &str) -> Vec<Self> {
         let lines: String = record.lines().filter_map(|line| line.strip_prefix("stash ")).map(|line| format!("{line}\n")).collect();
-        Self::parse(lines.as_bytes())
+        Self::parse(&lines)
     }
 
     /// Whether it was made on the given branch.
     #[must_use]
     pub fn is_from(&self, branch: &str) -> bool {
         self.message.starts_with(&format!("WIP on {branch}:")) || self.message.starts_with(&format!("On {branch}:"))
+    }
+
+    /// The message that it was given, without the branch that git writes before it.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        self.message.strip_prefix("On ").and_then(|rest| rest.split_once(": ")).map_or(&self.message, |(_, words)| words)
+    }
+}
+
+impl Repo {
+    /// The entries of the stash, newest first; `refs` saves the question where there is none.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn stash(&self, refs: &RefList) -> Result<Vec<StashEntry>> {
+        if refs.get("refs/stash").is_none() {
+            return Ok(Vec::new());
+        }
+        self.stashes().await
+    }
+
+    /// The entries of the stash, newest first.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn stashes(&self) -> Result<Vec<StashEntry>> {
+        let output = self.git.call(["stash", "list", "--format=%H %gs"]).working().output().await?;
+        Ok(StashEntry::parse(&String::from_utf8_lossy(&output)))
+    }
+
+    /// Makes the stash hold these entries, newest first. Every one of them must be reachable otherwise meanwhile.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn rebuild_stash(&self, entries: &[&StashEntry]) -> Result<()> {
+        self.git.call(["update-ref", "-d", "refs/stash"]).output().await?;
+        for entry in entries.iter().rev() {
+            self.git.call(["stash", "store", "-m", &entry.message, entry.oid.as_str()]).output().await?;
+        }
+        Ok(())
+    }
+
+    /// Drops entries, the oldest first so that the others keep their numbers; each is looked at again right before.
+    ///
+    /// # Errors
+    /// If git fails, or one is not what it was: it and those that are left stay.
+    pub async fn drop_stashes(&self, entries: &[StashEntry]) -> Result<()> {
+        let mut entries: Vec<&StashEntry> = entries.iter().collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.index));
+        for entry in entries {
+            let name = format!("stash@{{{}}}", entry.index);
+            if self.stashes().await?.get(entry.index) != Some(entry) {
+                bail!(Problem::refused(format!("{name} is not what it was, it is left alone")).hint("git stash list"));
+            }
+            self.git.call(["stash", "drop", "-q", &name]).working().output().await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StashEntry;
+
+    #[test]
+    fn the_branch_is_not_part_of_the_message() {
+        let words = |message: &str| StashEntry::parse(&format!("{} {message}", "0".repeat(40)))[0].words().to_owned();
+        assert_eq!(words("On main: ralph:work:1"), "ralph:work:1");
+        assert_eq!(words("On (no branch): ralph:work:1: x"), "ralph:work:1: x");
+        assert_eq!(words("ralph:work:1"), "ralph:work:1");
+        assert_eq!(words("WIP on main: 123 ralph:work:1"), "WIP on main: 123 ralph:work:1");
     }
 }

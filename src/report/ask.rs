@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use console::Term;
-use dialoguer::Select;
 use dialoguer::theme::ColorfulTheme;
+use dialoguer::{Confirm, Select};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Finish;
@@ -79,15 +79,32 @@ impl Answer<usize> {
     }
 }
 
+/// Whether something shall really be done; no is the default.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn sure(prompt: String) -> Result<Answer<()>> {
+    let answer = asked(move || Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(false).interact_opt()).await?;
+    Ok(match answer {
+        Answer::Chosen(true) => Answer::Chosen(()),
+        Answer::Chosen(false) | Answer::Later => Answer::Later,
+        Answer::Interrupted => Answer::Interrupted,
+    })
+}
+
 async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
+    asked(move || Select::with_theme(&ColorfulTheme::default()).with_prompt(prompt).items(items).default(0).interact_opt()).await
+}
+
+async fn asked<T: Send + 'static>(question: impl FnOnce() -> dialoguer::Result<Option<T>> + Send + 'static) -> Result<Answer<T>> {
     // Ctrl-C at the question comes back as its answer; the signal that goes with it must not end the process.
     let _heard = signal(SignalKind::interrupt())?;
     let asked = tokio::task::spawn_blocking(move || {
         let _cursor = Cursor;
-        Select::with_theme(&ColorfulTheme::default()).with_prompt(prompt).items(items).default(0).interact_opt()
+        question()
     });
     match asked.await? {
-        Ok(Some(at)) => Ok(Answer::Chosen(at)),
+        Ok(Some(answer)) => Ok(Answer::Chosen(answer)),
         Ok(None) => Ok(Answer::Later),
         Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
         Err(error) => Err(error.into()),

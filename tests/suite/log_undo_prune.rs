@@ -419,3 +419,176 @@ fn log_tells_of_an_attempt_that_is_under_way_or_was_cut_short() {
     world.ralph(&["resume"]).code(0);
     world.ralph(&["log"]).code(0).says("  attempt 1 was interrupted, kept as refs/ralph/work/attempts/1/1").says("  attempt 2 done");
 }
+
+/// Every ref below refs/ralph/.
+fn ralph_refs(world: &World) -> String {
+    world.git(&["for-each-ref", "refs/ralph/"])
+}
+
+/// Every file below a directory, with its content.
+fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push((path.clone(), fs::read(&path).unwrap())) }
+    }
+    found.sort();
+    found
+}
+
+fn stash(world: &World, message: &str) {
+    world.write("README", &format!("{message}\n"));
+    world.git(&["stash", "push", "-q", "-m", message]);
+}
+
+fn stashes(world: &World) -> Vec<String> {
+    world.git(&["stash", "list", "--format=%gs"]).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn prune_lists_everything_first_and_deletes_it_only_when_told() {
+    let world = eventful();
+    world.git(&["reset", "-q", "--hard"]);
+    world.ralph(&["finish", "--keep"]).code(0);
+    fs::create_dir(world.path(".git/ralph/stale-locks")).unwrap();
+    let (refs, runs) = (ralph_refs(&world), files(&world.path(".git/ralph/runs")));
+    let list = world.ralph(&["prune", "--dry-run"]).code(0);
+    for line in refs.lines() {
+        assert!(list.stdout.contains(&format!("{}  ", line.split('\t').nth(1).unwrap())), "{}", list.stdout);
+    }
+    assert!(list.stdout.contains("rescue: attempt 1 of two words"), "{}", list.stdout);
+    assert!(list.stdout.contains(".git/ralph/runs/work/1 ") && list.stdout.contains(".git/ralph/stale-locks "), "{}", list.stdout);
+    let refused = world.ralph(&["prune"]).code(2).says("--yes is not given").says("hint: git ralph prune --yes");
+    assert_eq!(refused.stdout, list.stdout);
+    assert_eq!((ralph_refs(&world), files(&world.path(".git/ralph/runs"))), (refs, runs), "nothing is deleted");
+    assert!(world.exists(".git/ralph/stale-locks"));
+    let (tip, head) = (id(&world, "ralph/work"), world.git(&["for-each-ref", "refs/heads"]));
+    assert_eq!(world.ralph(&["prune", "--yes"]).code(0).says("deleted: ").stdout, list.stdout);
+    assert_eq!(ralph_refs(&world), "");
+    assert!(!world.exists(".git/ralph/runs/work") && !world.exists(".git/ralph/stale-locks"));
+    assert!(world.exists(".git/ralph/work.toml"), "the change stays");
+    assert_eq!((id(&world, "HEAD"), world.git(&["for-each-ref", "refs/heads"])), (tip, head), "the user's branches stay");
+    world.ralph(&["prune"]).code(0).says("nothing to prune");
+    world.git(&["switch", "-q", "main"]);
+    world.agent(COMPLETE);
+    world.start(&[]).code(0).says("refs/ralph/work/leftover/1");
+}
+
+#[test]
+fn prune_never_touches_an_open_run() {
+    let world = eventful();
+    world.git(&["reset", "-q", "--hard"]);
+    let (refs, runs) = (ralph_refs(&world), files(&world.run_dir()));
+    stash(&world, "ralph:work:left by an older tool");
+    world.ralph(&["prune", "--yes"]).code(0).says("nothing to prune");
+    assert_eq!((ralph_refs(&world), files(&world.run_dir())), (refs, runs));
+    assert_eq!(stashes(&world), ["On ralph/work: ralph:work:left by an older tool"]);
+    world.ralph(&["abort"]).code(0);
+    world.git(&["branch", "ralph/work", "refs/ralph/work/done"]);
+    world.git(&["stash", "drop", "-q"]);
+    world.agent(COMPLETE);
+    world.start(&["--limit", "1"]).code(0);
+    world.ralph(&["undo"]).code(0);
+    let second = world.path(".git/ralph/runs/work/2");
+    let open: Vec<String> = ralph_refs(&world).lines().filter(|line| !line.contains("/work/runs/")).map(str::to_owned).collect();
+    assert!(open.iter().any(|line| line.ends_with("leftover/2")) && open.iter().any(|line| line.ends_with("undone/1")), "{open:?}");
+    let before = files(&second);
+    world.ralph(&["prune", "--yes"]).code(0);
+    assert_eq!(ralph_refs(&world).lines().collect::<Vec<_>>(), open, "only what earlier runs kept is gone");
+    assert!(files(&second) == before && !world.run_dir().exists());
+    world.ralph(&["resume"]).code(0);
+    world.ralph(&["abort"]).code(0);
+    assert_eq!((world.branch(), status(&world)), ("main".to_owned(), "M  README".to_owned()));
+}
+
+#[test]
+fn prune_of_one_change_leaves_the_others() {
+    let world = World::new();
+    world.stories(1, "");
+    world.change("other", "[[story]]\nid = \"1\"\n");
+    let agent = world.agent(&format!("echo x >x; {COMPLETE}"));
+    for change in ["work", "other"] {
+        world.ralph(&["start", change, "--finish", "keep", "--", &agent]).code(0);
+        world.git(&["switch", "-q", "main"]);
+    }
+    stash(&world, "ralph:other:x");
+    stash(&world, "ralph:work:x");
+    world.ralph(&["prune", "--yes", "--change", "wrok"]).code(128).says("did you mean 'work'?");
+    world.ralph(&["prune", "--change", "work"]).code(2).says("git ralph prune --yes --change work");
+    world.ralph(&["prune", "--yes", "--change", "work"]).code(0);
+    assert!(!world.has_ref("refs/ralph/work/initial") && world.has_ref("refs/ralph/other/initial"));
+    assert!(!world.exists(".git/ralph/runs/work") && world.exists(".git/ralph/runs/other/1/journal.jsonl"));
+    assert_eq!(stashes(&world), ["On main: ralph:other:x"]);
+}
+
+#[test]
+fn prune_drops_only_stash_entries_of_older_tools_wherever_they_are() {
+    let world = World::new();
+    for message in ["ralph:work:1", "mine", "ralph:old-change:2: more", "ralph: mine too", "about ralph:work:3", "ralph:work:4"] {
+        stash(&world, message);
+    }
+    world.write("README", "stored\n");
+    let commit = world.git(&["stash", "create"]);
+    world.git(&["stash", "store", "-m", "ralph:work:stored", &commit]);
+    world.git(&["reset", "-q", "--hard"]);
+    world.git(&["config", "log.date", "iso"]);
+    let list = world.ralph(&["prune", "--dry-run"]).code(0).stdout;
+    assert_eq!(
+        list,
+        "stash@{0}  ralph:work:stored\nstash@{1}  ralph:work:4\nstash@{4}  ralph:old-change:2: more\nstash@{6}  ralph:work:1\n"
+    );
+    world.ralph(&["prune", "--yes"]).code(0).says("deleted: 4 stash entries");
+    assert_eq!(stashes(&world), ["On main: about ralph:work:3", "On main: ralph: mine too", "On main: mine"]);
+    assert_eq!(world.git(&["show", "stash@{2}:README"]), "mine");
+}
+
+#[test]
+fn a_stash_entry_that_comes_in_between_is_not_dropped_for_another() {
+    let world = World::new();
+    stash(&world, "ralph:work:1");
+    stash(&world, "ralph:work:2");
+    let flag = world.outside("flag");
+    // Somebody stashes after the first entry is dropped: what is called stash@{0} now is his.
+    world.fake_git(&format!(
+        "case \"$*\" in *'stash drop'*) test -e {0} || {{ touch {0}; $REAL_GIT \"$@\"; echo new >README; $REAL_GIT stash push -q -m mine; exit 0; }};; esac",
+        flag.display()
+    ));
+    world.ralph(&["prune", "--yes"]).code(2).says("stash@{0} is not what it was");
+    fs::remove_file(world.outside("bin/git")).unwrap();
+    assert_eq!(stashes(&world), ["On main: mine", "On main: ralph:work:2"]);
+    world.ralph(&["prune", "--yes"]).code(0);
+    assert_eq!(stashes(&world), ["On main: mine"]);
+}
+
+#[test]
+fn prune_waits_for_nobody_and_ends_nothing() {
+    let world = World::new();
+    world.stories(1, "");
+    let pid = world.outside("pid");
+    world.agent(&format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 600", pid.display()));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the agent", || pid.exists());
+    world.ralph(&["prune", "--yes"]).code(2).says("is at work in this work tree");
+    world.ralph(&["prune", "--dry-run"]).code(0).says("nothing to prune");
+    running.signal("KILL");
+    running.finish().code(-9);
+    world.ralph(&["prune", "--yes"]).code(2).says("is at work in this work tree");
+    assert!(!crate::support::is_gone(&fs::read_to_string(&pid).unwrap()), "prune does not end what a killed run left");
+    world.ralph(&["abort"]).code(0);
+    world.ralph(&["prune", "--yes"]).code(0).says("deleted: ");
+}
+
+#[test]
+fn prune_says_what_git_could_not_keep_and_deletes_it_too() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.agent("git init -q nested; mkdir nested/deep; echo x >nested/deep/x; echo '<promise>FAILED: no</promise>'");
+    world.start(&[]).code(1);
+    world.ralph(&["abort"]).code(0);
+    let deep = world.run_dir().join("moved/1-1/nested/deep");
+    assert!(deep.join("x").exists());
+    fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
+    world.ralph(&["prune", "--yes"]).code(0).says("and what was moved aside because git could not keep it");
+    assert!(!world.run_dir().exists());
+}

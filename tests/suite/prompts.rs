@@ -105,6 +105,20 @@ fn the_completion_choice_describes_both_and_names_the_original_branch() {
 }
 
 #[test]
+fn prune_asks_and_no_is_the_default() {
+    let world = world();
+    world.start(&["--finish", "cleanup"]).code(0);
+    for (keys, code, there) in [(ENTER, 2, true), (CTRL_C, 130, true), ("n", 2, true), ("y", 0, false)] {
+        let mut screen = Screen::new(&world, &["prune"]);
+        screen.wait_for("refs/ralph/work/done");
+        screen.wait_for("for good? (y/n)");
+        screen.press(keys);
+        assert_eq!(screen.end().0, code, "{keys:?}");
+        assert_eq!(world.has_ref("refs/ralph/work/done"), there, "{keys:?}");
+    }
+}
+
+#[test]
 fn keep_can_be_chosen() {
     let world = world();
     let mut screen = start(&world);

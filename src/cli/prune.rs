@@ -1,0 +1,17 @@
+//! `git ralph prune`.
+
+use clap::Args;
+
+/// Delete what finished and aborted runs keep: refs, transcripts, old stash entries. There is no way back.
+#[derive(Debug, Args)]
+pub struct Prune {
+    /// Only of this change
+    #[arg(long, value_name = "NAME")]
+    pub change: Option<String>,
+    /// List what would be deleted and do nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Delete without asking
+    #[arg(short, long)]
+    pub yes: bool,
+}

@@ -1,0 +1,77 @@
+//! `git ralph prune`: lists what closed runs keep, asks, deletes it.
+
+use anyhow::{Result, bail};
+
+use super::context::Context;
+use crate::cli::Prune;
+use crate::config::Environment;
+use crate::error::{Ending, Problem};
+use crate::report::{Line, Tone, ask, output, prune_text, prune_words};
+use crate::run::{Leavings, Lock};
+use crate::story::ChangeName;
+
+/// Deletes what finished and aborted runs keep.
+pub async fn run(args: &Prune, environment: Environment) -> Result<Ending> {
+    let context = Context::open(environment).await?;
+    let only = args.change.as_deref().map(Context::name).transpose()?;
+    let _lock = if args.dry_run { None } else { Some(lock(&context)?) };
+    let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?;
+    if found.is_empty() {
+        check_known(&context, only.as_ref())?;
+        output::message(&Line::new(Tone::Plain, "nothing to prune"));
+        return Ok(Ending::Done);
+    }
+    output::data(&prune_text(&found, |path| context.shown(path)));
+    if args.dry_run {
+        return Ok(Ending::Done);
+    }
+    if !args.yes {
+        match consent(&context, &found, args).await? {
+            ask::Answer::Chosen(()) => {}
+            ask::Answer::Later => {
+                output::message(&Line::new(Tone::Plain, "nothing was deleted"));
+                return Ok(Ending::NotPossible);
+            }
+            ask::Answer::Interrupted => return Ok(Ending::Interrupted),
+        }
+    }
+    let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?.still_of(&found);
+    found.delete(&context.repo).await?;
+    output::message(&Line::new(Tone::Plain, format!("deleted: {}", prune_words(&found))));
+    Ok(Ending::Done)
+}
+
+async fn consent(context: &Context, found: &Leavings, args: &Prune) -> Result<ask::Answer<()>> {
+    if !context.environment.interactive {
+        let limit = args.change.as_ref().map(|change| format!(" --change {change}")).unwrap_or_default();
+        bail!(
+            Problem::refused("nothing was deleted: --yes is not given, and there is no terminal to ask on")
+                .hint(format!("git ralph prune --yes{limit}   to delete the above for good"))
+        );
+    }
+    ask::sure(format!("Delete {} for good?", prune_words(found))).await
+}
+
+/// The lock, if nobody has it: what a killed run left at work is not ours to end here.
+fn lock(context: &Context) -> Result<Lock> {
+    let path = context.store.lock_file(&context.repo.place.worktree_id());
+    match Lock::take(&path)? {
+        Ok(lock) => Ok(lock),
+        Err(_) => bail!(
+            Problem::refused("a git ralph, or what it started, is at work in this work tree")
+                .hint("git ralph status")
+                .hint("git ralph stop")
+        ),
+    }
+}
+
+fn check_known(context: &Context, only: Option<&ChangeName>) -> Result<()> {
+    let Some(name) = only else { return Ok(()) };
+    let known = context.known_changes()?;
+    if known.contains(name) {
+        return Ok(());
+    }
+    let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
+    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    bail!(Problem::fatal(format!("there is no change '{name}'{suggestion}")).hint("git ralph list"))
+}

@@ -1,0 +1,41 @@
+//! What `prune` would delete and has deleted, in words.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::clean;
+use super::words::count;
+use crate::run::Leavings;
+
+/// The list: one thing a line, with what it is.
+#[must_use]
+pub fn prune_text(found: &Leavings, shown: impl Fn(&Path) -> String) -> String {
+    let refs = found.refs.iter().map(|entry| (clean(&entry.name), clean(&entry.subject)));
+    let runs = found.runs.iter().map(|old| {
+        let moved = if old.moved { ", and what was moved aside because git could not keep it" } else { "" };
+        let what = format!("journal, prompts and transcripts of run {} of {}{moved}", old.run.number, old.run.change);
+        (shown(old.run.path()), what)
+    });
+    let locks = found.stale_locks.iter().map(|dir| (shown(dir), "locks that dead processes left".to_owned()));
+    let stashes = found.stashes.iter().map(|entry| (format!("stash@{{{}}}", entry.index), clean(entry.words())));
+    let lines: Vec<(String, String)> = refs.chain(runs).chain(locks).chain(stashes).collect();
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, what) in lines {
+        let _ = writeln!(text, "{name:<width$}  {what}");
+    }
+    text
+}
+
+/// How much it is, as a part of a sentence.
+#[must_use]
+pub fn prune_words(found: &Leavings) -> String {
+    let parts = [
+        (found.refs.len(), count(found.refs.len(), "ref")),
+        (found.runs.len(), count(found.runs.len(), "run")),
+        (found.stashes.len(), count(found.stashes.len(), "stash entry").replace("entrys", "entries")),
+        (found.stale_locks.iter().len(), "stale locks".to_owned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, words)| words).collect();
+    parts.join(", ")
+}

@@ -1,5 +1,8 @@
 //! The way back to the original branch: cleanup brings the loop's work along uncommitted, abort leaves it in a ref.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 
 use super::snapshot::Snapshot;
@@ -71,7 +74,7 @@ impl Keeper {
         if departure.again && kept.is_some() && refs.get(&self.names.branch()).is_none() {
             return Ok(Itinerary::Arrived);
         }
-        let head = self.repo.head(&refs).await.ok();
+        let head = self.head_after_agent(&refs).await?;
         self.check_departure(departure, &refs, head.as_ref()).await?;
         let current = self.destination(departure.original, &refs)?;
         let moved_to = current.filter(|current| Some(*current) != departure.original.oid());
@@ -90,7 +93,7 @@ impl Keeper {
             None => source.clone(),
         };
         let (target, tip) = match recorded {
-            Some(recorded) => self.with_later_edits(&here.tree, recorded, &target, current).await?,
+            Some(recorded) => self.with_later_edits(&here.tree, recorded, &target, current, head.as_ref()).await?,
             None => (target, tip),
         };
         Ok(Itinerary::Journey { here: here.tree, target, tip, head, moved_to: moved_to.cloned() })
@@ -176,7 +179,7 @@ impl Keeper {
 
     /// A commit that holds everything there is: the branch's tip if nothing is left beside it.
     async fn last_state(&self, here: &Snapshot, refs: &RefList, head: Option<&Head>, footing: &Footing) -> Result<Oid> {
-        let staged = self.staged(&here.tree, &footing.checkpoint).await;
+        let staged = self.staged(&here.tree, &footing.checkpoint).await?;
         let parents = self.everything(refs, head, staged.as_ref(), &footing.checkpoint);
         if here.changes.is_empty() && parents.len() == 1 {
             return Ok(footing.checkpoint.clone());
@@ -185,9 +188,18 @@ impl Keeper {
     }
 
     /// What the user has edited since an earlier try was cut short comes along; and it is kept with the run's last state.
-    async fn with_later_edits(&self, here: &Oid, recorded: &Oid, target: &Oid, current: Option<&Oid>) -> Result<(Oid, Oid)> {
-        let from_run = self.repo.diff_trees(recorded, here).await?.len();
-        if from_run == 0 || self.repo.diff_trees(target, here).await?.is_empty() {
+    async fn with_later_edits(
+        &self,
+        here: &Oid,
+        recorded: &Oid,
+        target: &Oid,
+        current: Option<&Oid>,
+        head: Option<&Head>,
+    ) -> Result<(Oid, Oid)> {
+        let from_run: HashSet<PathBuf> = self.repo.diff_trees(recorded, here).await?.into_iter().map(|change| change.path).collect();
+        let from_target = self.repo.diff_trees(target, here).await?;
+        if !from_target.iter().any(|change| from_run.contains(&change.path)) {
+            // Every file is as the run left it or already as it shall be.
             return Ok((target.clone(), recorded.clone()));
         }
         let from_original = match current {
@@ -195,7 +207,8 @@ impl Keeper {
             None => usize::MAX,
         };
         // The work tree is on its way from the run's last state, unless the user has switched to the original himself.
-        let base = current.filter(|_| from_original < from_run).unwrap_or(recorded);
+        let left = head.and_then(Head::branch) != Some(self.names.branch().as_str());
+        let base = current.filter(|_| left && from_original < from_run.len()).unwrap_or(recorded);
         let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was cut short\n").await?;
         let common = self.repo.commit(&self.tree(base).await?, &[], "common\n").await?;
         let ours = self.repo.commit(&self.tree(target).await?, &[&common], "target\n").await?;
@@ -265,7 +278,7 @@ impl Keeper {
     /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
     async fn drop_refs(&self, refs: &RefList) -> Result<()> {
         let names = &self.names;
-        let own = [names.branch(), names.base(), names.initial(), names.checkpoint()];
+        let own = [names.branch(), names.base(), names.initial(), names.checkpoint(), names.pin()];
         let delete = |name: String| {
             let from = refs.get(&name)?.clone();
             Some(RefUpdate::Delete { name, from })

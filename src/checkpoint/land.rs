@@ -53,7 +53,7 @@ impl Keeper {
     pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing, style: &Style) -> Result<Landed> {
         self.revive_head()?;
         let refs = self.repo.refs().await?;
-        let head = self.head_after_agent(&refs).await;
+        let head = self.head_after_agent(&refs).await?;
         if let Some(commit) = self.already_landed(story, attempt, footing, &refs).await? {
             self.reattach(head.as_ref()).await?;
             self.settle_index(&commit).await?;

@@ -5,7 +5,8 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::{Keeper, Notice};
-use crate::git::{Head, Oid, RefList, RefUpdate};
+use crate::git::{GitError, Head, Oid, RefList, RefUpdate};
+use crate::process::Exit;
 
 /// What an unfinished merge, rebase, cherry-pick, revert or bisect keeps in the git directory.
 const OPERATION_FILES: [&str; 19] = [
@@ -79,9 +80,16 @@ impl Keeper {
             .collect()
     }
 
-    /// Where the agent left HEAD; a broken HEAD is as good as none.
-    pub(super) async fn head_after_agent(&self, refs: &RefList) -> Option<Head> {
-        self.repo.head(refs).await.ok()
+    /// Where the agent left HEAD; a broken HEAD is as good as none, but only if git says so twice.
+    pub(super) async fn head_after_agent(&self, refs: &RefList) -> Result<Option<Head>> {
+        for _ in 0..2 {
+            match self.repo.head(refs).await {
+                Ok(head) => return Ok(Some(head)),
+                Err(error) if !is_verdict(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// The branch at a commit, whatever it is now.
@@ -106,4 +114,9 @@ impl Keeper {
         self.repo.attach_head(&branch, &reason).await?;
         Ok(true)
     }
+}
+
+/// Whether git has answered, and the answer was no: as opposed to a git that died, hung or could not be started.
+pub(super) fn is_verdict(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<GitError>().is_some_and(|error| matches!(error.exit, Exit::Code { .. }))
 }

@@ -1,12 +1,14 @@
 //! Rolling back: first everything is kept under a ref, then the work tree returns to what the attempt started from.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::guard::Verdict;
+use super::repair::is_verdict;
 use super::{Footing, Keeper, Notice};
-use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, without_slash};
+use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, stale, without_slash};
 use crate::story::StoryId;
 
 /// A work tree that is back where the attempt found it.
@@ -29,11 +31,11 @@ impl Keeper {
         let label = format!("{}-{attempt}", story.as_component());
         self.revive_head()?;
         let refs = self.repo.refs().await?;
-        let head = self.head_after_agent(&refs).await;
+        let head = self.head_after_agent(&refs).await?;
         let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack).await?;
         findings.pins.extend(self.operation_commits());
         let snapshot = self.snapshot(&footing.base).await?;
-        let staged = self.staged(&snapshot.tree, &footing.base).await;
+        let staged = self.staged(&snapshot.tree, &footing.base).await?;
         let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
         let loose = self.repo.loose_commits(findings.pins, &parents).await?;
         parents.extend(&loose);
@@ -117,16 +119,34 @@ impl Keeper {
     }
 
     /// What is staged in the repository's own index, if that is neither what is in the work tree nor what was there before.
-    pub(super) async fn staged(&self, work: &Oid, base: &Oid) -> Option<Oid> {
-        let copy = self.dir.join("index.agent");
-        fs::copy(self.repo.place.git_dir.join("index"), &copy).ok()?;
-        let tree = self.repo.write_tree(&copy).await;
-        let _ = fs::remove_file(&copy);
-        let tree = tree.ok().filter(|tree| tree != work)?;
-        if self.repo.diff_trees(base, &tree).await.ok()?.is_empty() {
-            return None;
+    pub(super) async fn staged(&self, work: &Oid, base: &Oid) -> Result<Option<Oid>> {
+        let (index, copy) = (self.repo.place.git_dir.join("index"), self.dir.join("index.agent"));
+        if !index.exists() {
+            return Ok(None);
         }
-        self.repo.commit(&tree, &[base], "what was staged\n").await.ok()
+        fs::copy(&index, &copy).with_context(|| format!("cannot copy {}", index.display()))?;
+        let Some(tree) = self.tree_of_index(&copy).await? else {
+            // Garbage, or full of conflicts: no tree, but a file that may be looked into.
+            stale::move_aside(&copy, &self.moved_dir("index"))?;
+            return Ok(None);
+        };
+        fs::remove_file(&copy)?;
+        if tree == *work || self.repo.diff_trees(base, &tree).await?.is_empty() {
+            return Ok(None);
+        }
+        self.repo.commit(&tree, &[base], "what was staged\n").await.map(Some)
+    }
+
+    /// The tree that an index stands for; none if git says twice that it stands for none.
+    async fn tree_of_index(&self, index: &Path) -> Result<Option<Oid>> {
+        for _ in 0..2 {
+            match self.repo.write_tree(index).await {
+                Ok(tree) => return Ok(Some(tree)),
+                Err(error) if !is_verdict(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -85,7 +85,7 @@ impl Keeper {
             return Ok(None);
         }
         // The index may still be that of before the undo.
-        if let Some(staged) = self.staged(&snapshot.tree, &oid).await
+        if let Some(staged) = self.staged(&snapshot.tree, &oid).await?
             && !self.same(&staged, &footing.checkpoint).await?
             && !self.same(&staged, to).await?
         {
@@ -103,7 +103,7 @@ impl Keeper {
         let name = self.names.undone(self.names.last_undone(refs).map_or(0, |(number, _)| number) + 1);
         let tip = head.oid().unwrap_or(from);
         let edits = self.repo.diff_trees(tip, &snapshot.tree).await?.len();
-        let staged = self.staged(&snapshot.tree, tip).await;
+        let staged = self.staged(&snapshot.tree, tip).await?;
         if edits == 0 && staged.is_none() {
             return Ok(Keep { name, create: Some(tip.clone()), notice: None });
         }

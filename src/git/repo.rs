@@ -141,7 +141,7 @@ impl Repo {
             let name = String::from_utf8_lossy(&symbolic.stdout).trim_end().to_owned();
             return Ok(Head::Unborn { name });
         }
-        let oid = self.git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).line().await.context("cannot read HEAD")?;
+        let oid = self.git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).line().await?;
         Ok(Head::Detached { oid: oid.parse()? })
     }
 

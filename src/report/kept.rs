@@ -40,7 +40,7 @@ impl Kept {
         let rest = entry.name.strip_prefix(&format!("refs/ralph/{}/", spot.change))?;
         let own = without_run(rest);
         let files = own.starts_with("attempts/") || own.starts_with("adopted/") || own == "index";
-        if matches!(rest, "base" | "initial" | "checkpoint") || (own == "index" && changes.is_empty()) {
+        if matches!(rest, "base" | "initial" | "checkpoint" | "pin") || (own == "index" && changes.is_empty()) {
             return None;
         }
         let name = quoted(&entry.name);
@@ -78,6 +78,8 @@ fn what(own: &str, entry: &DescribedRef) -> String {
     match kind {
         "adopted" => "edits of yours that an attempt started from".to_owned(),
         "index" => "what was staged at the start".to_owned(),
+        "moved" => "what an agent made of a ref that was put back".to_owned(),
+        "abandoned" => "commits that an agent made and left behind".to_owned(),
         "leftover" => format!("a branch that an earlier run left: {}", clean(&entry.subject)),
         "done" => format!("what the run ended with: {}", clean(&entry.subject)),
         "undone" => format!("what an undo took back: {}", clean(&entry.subject)),

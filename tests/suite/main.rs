@@ -10,6 +10,7 @@ mod git_commands;
 mod hazards;
 mod house_rules;
 mod log_undo_prune;
+mod kill_matrix;
 mod machine;
 mod output;
 mod prompts;

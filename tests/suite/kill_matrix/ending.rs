@@ -1,0 +1,102 @@
+//! Where a repository has ended up, in terms that two runs of the same thing must agree on: no ids of commits, no times.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::scene::Scene;
+
+/// Named parts, each as text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ending(BTreeMap<&'static str, String>);
+
+impl Ending {
+    /// Everything that must be the same.
+    pub fn of(scene: &Scene) -> Self {
+        let Ending(mut parts) = Ending::of_the_users(scene);
+        let world = &scene.world;
+        let refs = world.git(&["for-each-ref", "--format=%(refname) %(tree) %(subject)", "refs/ralph/"]);
+        // An attempt that was cut short is kept under one more name; `nothing_is_lost` looks into all of them.
+        let refs: Vec<&str> = refs.lines().filter(|line| !line.contains("/attempts/") && !line.contains("/adopted/")).collect();
+        parts.insert("refs", refs.join("\n"));
+        parts.insert("journal", journal(scene));
+        Ending(parts)
+    }
+
+    /// What of it is the user's own: HEAD, branches, index, work tree.
+    pub fn of_the_users(scene: &Scene) -> Self {
+        let world = &scene.world;
+        let mut parts = BTreeMap::new();
+        parts.insert("HEAD", fs::read_to_string(world.path(".git/HEAD")).unwrap());
+        let branches = world.git(&["for-each-ref", "--format=%(refname)", "refs/heads/"]);
+        let log = |name: &str| format!("{name}:\n{}\n", world.git(&["log", "--topo-order", "--format=%T %s", name, "--"]));
+        parts.insert("branches", branches.lines().map(log).collect());
+        parts.insert("index", world.git(&["status", "--porcelain=v2", "--ignored", "-uall"]));
+        let mut files = String::new();
+        list(&world.repo, Path::new(""), &mut files);
+        parts.insert("files", files);
+        parts.insert("locks", locks(&world.path(".git")));
+        Ending(parts)
+    }
+
+    /// The parts that are not as expected.
+    pub fn differences(&self, expected: &Ending) -> Vec<String> {
+        let differs = |(name, text): (&&str, &String)| {
+            let wanted = expected.0.get(*name)?;
+            (wanted != text).then(|| format!("{name} is\n{text}\ninstead of\n{wanted}"))
+        };
+        self.0.iter().filter_map(differs).collect()
+    }
+}
+
+/// Which stories have landed, in order, and how it ended.
+fn journal(scene: &Scene) -> String {
+    let events = scene.events();
+    let landed: Vec<String> =
+        events.iter().filter(|event| event["event"] == "checkpoint-landed").map(|event| event["story"].to_string()).collect();
+    let last = events.last().map(|event| format!("{} {} {}", event["event"], event["end"]["why"], event["mode"]));
+    format!("landed {}, ended {}", landed.join(" "), last.unwrap_or_default())
+}
+
+fn list(top: &Path, dir: &Path, into: &mut String) {
+    let mut names: Vec<_> = fs::read_dir(top.join(dir)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    for name in names.iter().filter(|name| *name != ".git") {
+        let path = dir.join(name);
+        let whole = top.join(&path);
+        let meta = whole.symlink_metadata().unwrap();
+        if meta.is_dir() {
+            list(top, &path, into);
+        } else if meta.is_symlink() {
+            let _ = writeln!(into, "{} -> {}", path.display(), fs::read_link(whole).unwrap().display());
+        } else {
+            let text = fs::read_to_string(whole).unwrap();
+            let _ = writeln!(into, "{} {:o} {text:?}", path.display(), meta.permissions().mode() & 0o111);
+        }
+    }
+}
+
+/// What would stop the next git command; git-ralph has moved aside what it found.
+fn locks(dir: &Path) -> String {
+    let mut found = String::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.file_name() == "stale-locks" {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            found.push_str(&locks(&entry.path()));
+        } else if entry.path().extension().is_some_and(|kind| kind == "lock") {
+            let _ = writeln!(found, "{}", entry.path().display());
+        }
+    }
+    found
+}
+
+/// The words that the agent has written, into files or as the subject of a commit, and that no ref leads to any more.
+pub fn lost(scene: &Scene) -> Vec<String> {
+    let Ok(said) = fs::read_to_string(scene.world.path(".git/said")) else { return Vec::new() };
+    let kept = scene.world.git(&["log", "--all", "-m", "-p", "--format=+%s"]);
+    said.lines().filter(|word| !kept.contains(&format!("+{word}"))).map(|word| format!("'{word}' is lost")).collect()
+}

@@ -1,0 +1,144 @@
+//! The repository that commands are killed in: everything a user can have lying about, and an agent that fails once.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::stand_in;
+use crate::support::{COMPLETE, World, which};
+
+/// A world that can be put back to where a command starts, as often as there are points to kill it at.
+pub struct Scene {
+    pub world: World,
+    memory: TempDir,
+}
+
+impl Scene {
+    /// Makes the repository, gets it to where the command starts, and keeps a copy of that.
+    pub fn new(prepare: fn(&World)) -> Self {
+        let memory = in_memory();
+        let mut world = World::new();
+        copy(&world.repo, &memory.path().join("repo"));
+        // Programs stay where they are: a file system in memory may not let them run.
+        world.repo = memory.path().join("repo");
+        stand_in::install(&world);
+        mess(&world);
+        world.stories(2, "max-retries = 3");
+        world.agent(&agent(&world));
+        let scene = Scene { world, memory };
+        scene.save("messy");
+        prepare(&scene.world);
+        scene.save("before");
+        scene
+    }
+
+    /// Keeps the repository as it is now under a name. The work tree stays at one path: journals hold absolute ones.
+    pub fn save(&self, name: &str) {
+        copy(&self.world.repo, &self.memory.path().join(name));
+    }
+
+    /// Puts the repository back to what was kept.
+    pub fn restore(&self, name: &str) {
+        copy(&self.memory.path().join(name), &self.world.repo);
+    }
+
+    /// The journal of the newest run.
+    pub fn journal(&self) -> Option<PathBuf> {
+        let runs = fs::read_dir(self.world.path(".git/ralph/runs/work")).ok()?;
+        let numbers = runs.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let path = self.world.path(&format!(".git/ralph/runs/work/{}/journal.jsonl", numbers.max()?));
+        path.exists().then_some(path)
+    }
+
+    /// Its whole lines.
+    pub fn events(&self) -> Vec<serde_json::Value> {
+        let text = self.journal().map(|path| fs::read(path).unwrap()).unwrap_or_default();
+        let whole = |line: &&[u8]| line.ends_with(b"\n");
+        text.split_inclusive(|byte| *byte == b'\n').take_while(whole).map_while(|line| serde_json::from_slice(line).ok()).collect()
+    }
+}
+
+/// Thousands of commands wait for the disk otherwise; whether a sync works is not what is tried here.
+fn in_memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("ralph-test-").tempdir_in(parent).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    if to.exists() {
+        fs::remove_dir_all(to).unwrap();
+    }
+    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(status.success(), "cp -a {} {}", from.display(), to.display());
+}
+
+/// Staged, unstaged, both in one file, intended, deleted, renamed, untracked, ignored, links and executable bits.
+fn mess(world: &World) {
+    fs::remove_dir_all(world.path(".git/hooks")).unwrap();
+    world.write(".gitignore", "*.log\n");
+    for name in ["staged", "unstaged", "both", "gone", "old-name", "script", "sub/inner", "removed"] {
+        world.write(name, &format!("{name} as committed\n1\n2\n3\n"));
+    }
+    symlink("staged", world.path("link")).unwrap();
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "second"]);
+    world.write("staged", "staged\n");
+    world.write("both", "the staged half\n");
+    world.git(&["add", "staged", "both"]);
+    world.write("both", "the unstaged half\n");
+    world.write("unstaged", "unstaged\n");
+    world.write("intended", "intended\n");
+    world.git(&["add", "-N", "intended"]);
+    world.git(&["rm", "-q", "gone"]);
+    world.git(&["mv", "old-name", "new-name"]);
+    fs::remove_file(world.path("removed")).unwrap();
+    fs::set_permissions(world.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(world.path("link")).unwrap();
+    symlink("unstaged", world.path("link")).unwrap();
+    symlink("/nowhere", world.path("dangling")).unwrap();
+    world.write("untracked", "untracked\n");
+    world.write("sub/untracked", "untracked\n");
+    world.write("debug.log", "ignored\n");
+}
+
+/// The first attempt at story 1 commits on the branch and beside it, stages, edits, creates and removes, then fails.
+///
+/// It calls git by its path, so that only git-ralph's own calls are counted. A word is `said` once the agent has written
+/// it somewhere: from then on nothing may lose it.
+fn agent(world: &World) -> String {
+    format!(
+        "git() {{ {git} \"$@\"; }}
+         {moment}
+         said() {{ echo $1 >>.git/said; }}
+         moment first
+         case $RALPH_STORY/$RALPH_ATTEMPT in
+         1/1)
+           echo word-committed >committed; git add committed; git commit -qm word-below; said word-committed; said word-below
+           moment later
+           git checkout -q --detach; echo word-detached >detached; git add detached
+           git commit -qm word-beside; said word-detached; said word-beside
+           echo word-staged >both; git add both; said word-staged
+           echo word-edited >both; said word-edited
+           moment later
+           echo word-created >created; said word-created
+           rm unstaged; chmod -x script; ln -sf sub link; mkdir deep; mv sub/inner deep
+           moment later
+           echo '<promise>FAILED: not this time</promise>';;
+         1/*)
+           echo one >one; git add one; git commit -qm 'own commit'
+           moment later
+           echo more >>README; echo 'one more' >'one more'; rm sub/untracked
+           {COMPLETE};;
+         2/*)
+           echo two >two; chmod +x two; git add two; echo again >>two
+           moment later
+           {COMPLETE};;
+         esac",
+        git = which("git"),
+        moment = stand_in::moment(world),
+    )
+}

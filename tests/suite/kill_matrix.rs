@@ -367,6 +367,11 @@ fn drive_agent(row: &'static Row) {
 }
 
 const KILLED: [Mode; 4] = [Mode::Kill, Mode::KillAfter, Mode::KillEarly, Mode::KillLate];
+/// For rows that differ from another only in what a half-switched work tree looks like.
+fn halfway() -> &'static [Mode] {
+    if is_full() { &KILLED } else { &KILLED[2..] }
+}
+
 const FAILING: [Mode; 5] = [Mode::Die, Mode::DieAfter, Mode::Fail, Mode::FailAfter, Mode::Hang];
 
 #[test]
@@ -403,10 +408,11 @@ fn a_resume_whose_git_fails_at_any_call_ends_in_the_same_place() {
 
 #[test]
 fn a_cleanup_killed_at_any_git_call_or_journal_write_ends_in_the_same_place() {
-    for row in [&CLEANUP, &CLEANUP_MOVED, &CLEANUP_FAR] {
+    for row in [&CLEANUP, &CLEANUP_MOVED] {
         drive(row, &KILLED);
         drive_journal(row);
     }
+    drive(&CLEANUP_FAR, halfway());
 }
 
 #[test]
@@ -424,10 +430,9 @@ fn a_run_killed_while_it_is_kept_ends_in_the_same_place() {
 
 #[test]
 fn an_abort_killed_at_any_git_call_or_journal_write_ends_in_the_same_place() {
-    for row in [&ABORT, &ABORT_CLEAN] {
-        drive(row, &KILLED);
-        drive_journal(row);
-    }
+    drive(&ABORT, &KILLED);
+    drive_journal(&ABORT);
+    drive(&ABORT_CLEAN, halfway());
 }
 
 #[test]

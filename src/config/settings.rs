@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ChangeFile;
 use super::git_config::{GitConfig, Layer, boolean, limit, number};
@@ -58,8 +58,10 @@ pub struct Flags {
     /// `--verify`, all of them.
     pub verify: Option<Vec<String>>,
     /// `--attempt-timeout`.
+    #[serde(serialize_with = "write_limit", deserialize_with = "read_limit")]
     pub attempt_timeout: Option<Option<Duration>>,
     /// `--idle-timeout`.
+    #[serde(serialize_with = "write_limit", deserialize_with = "read_limit")]
     pub idle_timeout: Option<Option<Duration>>,
     /// `--finish`.
     pub finish: Option<Finish>,
@@ -81,6 +83,16 @@ impl Flags {
             only: if self.only.is_empty() { earlier.only } else { self.only },
         }
     }
+}
+
+/// Writes a limit of none as no time: nothing at all is what a limit that was not asked for is written as.
+fn write_limit<S: Serializer>(limit: &Option<Option<Duration>>, serializer: S) -> Result<S::Ok, S::Error> {
+    limit.map(Option::unwrap_or_default).serialize(serializer)
+}
+
+fn read_limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Duration>>, D::Error> {
+    let limit = Option::<Duration>::deserialize(deserializer)?;
+    Ok(limit.map(|limit| Some(limit).filter(|limit| !limit.is_zero())))
 }
 
 /// Every setting with its value and where that came from.
@@ -234,5 +246,14 @@ mod tests {
         assert_eq!(retries(&none, Some((&file, "x.toml")), &files), (4, "x.toml".into()));
         assert_eq!(retries(&none, Some((&file, "x.toml")), &both), (6, "git -c".into()));
         assert_eq!(retries(&flags, Some((&file, "x.toml")), &both), (7, "option --max-retries".into()));
+    }
+
+    #[test]
+    fn flags_are_read_back_as_they_were_written() {
+        for limit in [None, Some(None), Some(Some(MINUTE))] {
+            let flags = Flags { attempt_timeout: limit, idle_timeout: limit, ..Flags::default() };
+            let text = serde_json::to_string(&flags).unwrap();
+            assert_eq!(serde_json::from_str::<Flags>(&text).unwrap(), flags, "{text}");
+        }
     }
 }

@@ -277,7 +277,7 @@ impl RunState {
             }
             Event::AgentEnded { story, exit, signal, milliseconds, .. } => {
                 let progress = self.progress(story);
-                progress.milliseconds += milliseconds;
+                progress.milliseconds = progress.milliseconds.saturating_add(*milliseconds);
                 progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone() };
             }
             Event::AttemptAccepted { story, .. } => self.progress(story).stage = Stage::Accepted,
@@ -407,7 +407,7 @@ impl RunState {
         let progress = self.stories.get(&story.id);
         Step::Attempt {
             story: story.id.clone(),
-            attempt: progress.map_or(0, |progress| progress.attempts) + 1,
+            attempt: progress.map_or(0, |progress| progress.attempts).saturating_add(1),
             feedback: progress.and_then(|progress| progress.feedback.clone()),
         }
     }
@@ -432,5 +432,33 @@ impl Progress {
             Stage::Rejected => Some(Step::RollBack { story, attempt }),
             Stage::Idle | Stage::Working | Stage::Landed(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_their_limits_are_no_reason_to_panic() {
+        let story: StoryId = "a".parse().unwrap();
+        let ended = Event::AgentEnded {
+            story: story.clone(),
+            attempt: u32::MAX,
+            exit: Exit::Success,
+            signal: Signal::Nothing,
+            milliseconds: u64::MAX,
+            survivors: Vec::new(),
+        };
+        let started = Event::AttemptStarted { story: story.clone(), attempt: u32::MAX, title: String::new(), agent: String::new() };
+        let rolled_back = Event::AttemptRolledBack { story: story.clone(), attempt: u32::MAX, rescue: String::new(), files: 0 };
+        let mut state = RunState::default();
+        for event in [&started, &ended, &ended, &rolled_back] {
+            state.apply(event);
+        }
+        let policy = Policy { max_retries: 0, jobs: 1, limit: None, only: Vec::new() };
+        let attempt = Step::Attempt { story: story.clone(), attempt: u32::MAX, feedback: None };
+        assert_eq!(state.next(&[Story::stand_in(&story)], &policy), Next::Steps(vec![attempt]));
+        assert_eq!(state.stories[&story].milliseconds, u64::MAX);
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 
 use super::{Event, Record, RunState};
@@ -87,7 +87,9 @@ pub fn replay(path: &Path, mut each: impl FnMut(&Record)) -> Result<u64> {
         line.clear();
         let count = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
         number += 1;
-        if count == 0 || !line.ends_with(b"\n") {
+        if !line.ends_with(b"\n") {
+            // What goes on behind the limit is no torn line, and events may follow it.
+            ensure!(count < LONGEST_LINE, "{}:{number}: this line is too long for an event", path.display());
             break;
         }
         match serde_json::from_slice::<Record>(&line) {
@@ -109,4 +111,22 @@ fn is_last(reader: &mut BufReader<File>) -> io::Result<bool> {
 /// Makes a new directory entry survive a crash.
 pub(super) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).with_context(|| format!("cannot sync {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endless_line_is_an_error_and_nothing_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let event = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
+        let length = usize::try_from(LONGEST_LINE).unwrap() + 1;
+        std::fs::write(&path, format!("{event}{}\n{event}", "x".repeat(length))).unwrap();
+        let before = path.metadata().unwrap().len();
+        let error = Journal::open(&path).unwrap_err().to_string();
+        assert!(error.ends_with("journal.jsonl:2: this line is too long for an event"), "{error}");
+        assert_eq!(path.metadata().unwrap().len(), before);
+    }
 }

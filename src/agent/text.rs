@@ -49,7 +49,7 @@ impl TextReader {
         // The last word of many agents has no newline behind it.
         let mut scratch = self.scanner.clone();
         if self.line.first() == Some(&b'<') {
-            scratch.line(&String::from_utf8_lossy(&self.line));
+            self.read_line(&mut scratch);
         }
         scratch.signal() != Signal::Nothing
     }
@@ -63,12 +63,19 @@ impl TextReader {
         self.scanner.signal()
     }
 
-    fn end_line(&mut self) {
+    /// Shows the line that is here to a scanner.
+    fn read_line(&self, scanner: &mut Scanner) {
         if self.overlong {
-            self.scanner.overlong(&String::from_utf8_lossy(&self.line));
-        } else if self.scanner.cares_about(&self.line) {
-            self.scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)));
+            scanner.overlong(&String::from_utf8_lossy(&self.line));
+        } else if scanner.cares_about(&self.line) {
+            scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)));
         }
+    }
+
+    fn end_line(&mut self) {
+        let mut scanner = std::mem::take(&mut self.scanner);
+        self.read_line(&mut scanner);
+        self.scanner = scanner;
         if !self.line.trim_ascii().is_empty() {
             std::mem::swap(&mut self.line, &mut self.last);
         }
@@ -89,6 +96,17 @@ mod tests {
             reader.feed(&text[..at]);
             reader.feed(&text[at..]);
             assert_eq!(reader.finish(), Signal::Complete, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn an_agent_has_not_concluded_by_what_will_not_count_as_a_promise() {
+        let blanks = " ".repeat(LONGEST_LINE);
+        for line in [format!("<promise>COMPLETE</promise>{blanks}"), "<promise>FAILED\u{1b}[0mX".to_owned()] {
+            let mut reader = TextReader::default();
+            reader.feed(line.as_bytes());
+            assert!(!reader.concluded());
+            assert_eq!(reader.finish(), Signal::Nothing);
         }
     }
 

@@ -2,10 +2,25 @@
 
 /// The candidate that is most like the word.
 pub fn to<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = word.chars().count().div_ceil(3).max(1);
+    let length = word.chars().count();
+    let allowed = length.div_ceil(3).max(1);
     candidates
+        // The distance of words of very different lengths is known to be long, and costly to measure.
+        .filter(|candidate| length.abs_diff(candidate.chars().count()) <= allowed)
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_what_is_near_is_suggested() {
+        let known = || ["verify", "title", "after"].into_iter();
+        assert_eq!(super::to("verfy", known()), Some("verify"));
+        assert_eq!(super::to("tilte", known()), Some("title"));
+        assert_eq!(super::to("verifyverify", known()), None);
+        assert_eq!(super::to(&"v".repeat(50_000_000), known()), None);
+    }
 }

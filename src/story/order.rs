@@ -72,8 +72,9 @@ fn settle(stories: &[Story]) -> BTreeSet<&StoryId> {
 /// Follows unsettled dependencies until one repeats.
 fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, settled: &BTreeSet<&StoryId>) -> Vec<StoryId> {
     let mut path: Vec<&StoryId> = Vec::new();
+    let mut seen = BTreeSet::new();
     let mut at = stuck;
-    while !path.contains(&&at.id) {
+    while seen.insert(&at.id) {
         path.push(&at.id);
         let Some(next) = at.after.iter().find(|after| !settled.contains(after)).and_then(|after| known.get(after)) else { break };
         at = next;
@@ -82,4 +83,22 @@ fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, settled: &BTre
     let mut circle: Vec<StoryId> = path.into_iter().skip(from).cloned().collect();
     circle.push(at.id.clone());
     circle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circle_of_very_many_stories_is_found_as_one_of_few_is() {
+        for count in [1, 3, 50_000] {
+            let ids: Vec<StoryId> = (0..count).map(|number| format!("s{number}").parse().unwrap()).collect();
+            let mut stories: Vec<Story> = ids.iter().map(Story::stand_in).collect();
+            for (at, story) in stories.iter_mut().enumerate() {
+                story.after = vec![ids[(at + 1) % count].clone()];
+            }
+            let circle = ids.iter().chain([&ids[0]]).cloned().collect();
+            assert_eq!(check(&stories), Err(OrderProblem::Circle(circle)));
+        }
+    }
 }

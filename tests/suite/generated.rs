@@ -1,0 +1,285 @@
+//! Arbitrary events, change files and agent output, for the properties.
+
+use std::time::Duration;
+
+use git_ralph::agent::Signal;
+use git_ralph::checkpoint::Notice;
+use git_ralph::config::{AgentChoice, Finish, Flags};
+use git_ralph::git::{Head, Oid};
+use git_ralph::process::Exit;
+use git_ralph::run::{End, Event, Opening, Outcome, StopKind};
+use git_ralph::story::{ChangeName, StoryId};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// Any text, often with what a line-based file could stumble over.
+pub fn text() -> impl Strategy<Value = String> {
+    prop_oneof![any::<String>(), "[a-z \"\\\\\n\r\t{}<>\u{0}\u{1b}ä…]{0,20}"]
+}
+
+/// A story id, often made of what must be escaped in a ref.
+pub fn story_id() -> impl Strategy<Value = StoryId> {
+    let text = prop_oneof!["[a-c]", r"[-.%/@{}~^:\\*\[ 2Ea]{1,8}", r"[a.]{0,3}\.lock", r"\PC{1,12}"];
+    text.prop_filter_map("a valid story id", |id| id.parse().ok())
+}
+
+/// A number, often at its limit.
+fn number<T: Arbitrary + Copy>(limit: T) -> impl Strategy<Value = T> {
+    prop_oneof![3 => any::<T>(), 1 => Just(limit)]
+}
+
+fn oid() -> impl Strategy<Value = Oid> {
+    prop_oneof!["[0-9a-f]{40}", "[0-9a-f]{64}"].prop_map(|text| text.parse().unwrap())
+}
+
+fn change_name() -> impl Strategy<Value = ChangeName> {
+    "[a-z][a-z0-9_-]{0,9}".prop_map(|name| name.parse().unwrap())
+}
+
+fn finish() -> impl Strategy<Value = Finish> {
+    prop_oneof![Just(Finish::Ask), Just(Finish::Cleanup), Just(Finish::Keep)]
+}
+
+/// A time limit as it is read: none, or more than no time.
+fn limit() -> impl Strategy<Value = Option<Duration>> {
+    option::of((1..u64::from(u32::MAX), 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)))
+}
+
+fn flags() -> impl Strategy<Value = Flags> {
+    let agent = prop_oneof![text().prop_map(AgentChoice::Named), vec(text(), 1..3).prop_map(AgentChoice::Command)];
+    let parts = (
+        option::of(agent),
+        option::of(any::<u32>()),
+        option::of(vec(text(), 0..3)),
+        option::of(limit()),
+        option::of(limit()),
+        option::of(finish()),
+        vec(text(), 0..3),
+    );
+    parts.prop_map(|(agent, max_retries, verify, attempt_timeout, idle_timeout, finish, only)| Flags {
+        agent,
+        max_retries,
+        verify,
+        attempt_timeout,
+        idle_timeout,
+        finish,
+        only,
+    })
+}
+
+fn opening() -> impl Strategy<Value = Opening> {
+    let original = prop_oneof![
+        (text(), oid()).prop_map(|(name, oid)| Head::Branch { name, oid }),
+        oid().prop_map(|oid| Head::Detached { oid }),
+        text().prop_map(|name| Head::Unborn { name }),
+    ];
+    (any::<u32>(), text(), change_name(), original, text(), flags(), text())
+        .prop_map(|(run, id, change, original, worktree, flags, version)| Opening { run, id, change, original, worktree, flags, version })
+}
+
+fn exit() -> impl Strategy<Value = Exit> {
+    prop_oneof![
+        Just(Exit::Success),
+        any::<i32>().prop_map(|code| Exit::Code { code }),
+        any::<i32>().prop_map(|signal| Exit::Signal { signal }),
+        any::<u64>().prop_map(|seconds| Exit::TimedOut { seconds }),
+        any::<u64>().prop_map(|seconds| Exit::Stalled { seconds }),
+        Just(Exit::Lingered),
+        Just(Exit::Interrupted),
+        text().prop_map(|error| Exit::CouldNotStart { error }),
+    ]
+}
+
+fn signal() -> impl Strategy<Value = Signal> {
+    prop_oneof![Just(Signal::Complete), text().prop_map(|reason| Signal::Failed { reason }), Just(Signal::Nothing)]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        text().prop_map(|reason| Outcome::Failed { reason }),
+        (text(), exit(), text()).prop_map(|(command, exit, output)| Outcome::GateRed { command, exit, output }),
+        Just(Outcome::Vanished),
+        exit().prop_map(|exit| Outcome::Abnormal { exit }),
+        text().prop_map(|reason| Outcome::Unlandable { reason }),
+        Just(Outcome::Interrupted),
+    ]
+}
+
+fn notice() -> impl Strategy<Value = Notice> {
+    prop_oneof![
+        (vec(text(), 0..3), text()).prop_map(|(files, to)| Notice::OperationMoved { files, to }),
+        text().prop_map(|from| Notice::HeadReattached { from }),
+        text().prop_map(|from| Notice::BroughtOver { from }),
+        text().prop_map(|path| Notice::NestedLeftOut { path }),
+        (text(), text()).prop_map(|(path, to)| Notice::NestedMoved { path, to }),
+        (text(), text()).prop_map(|(path, to)| Notice::ObstacleMoved { path, to }),
+        (text(), text()).prop_map(|(path, to)| Notice::HiddenMoved { path, to }),
+        text().prop_map(|error| Notice::Unkept { error }),
+        text().prop_map(|kept| Notice::NotStagedAgain { kept }),
+    ]
+}
+
+fn stop_kind() -> impl Strategy<Value = StopKind> {
+    prop_oneof![Just(StopKind::AfterAttempt), Just(StopKind::Now), Just(StopKind::Interrupt), Just(StopKind::Terminate)]
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        Just(End::AllDone),
+        Just(End::SelectionDone),
+        Just(End::LimitReached),
+        story_id().prop_map(|story| End::RetriesSpent { story }),
+        story_id().prop_map(|story| End::Blocked { story }),
+        Just(End::Stopped),
+        stop_kind().prop_map(|how| End::Interrupted { how }),
+    ]
+}
+
+/// Any event, in any order: what a journal holds is not for the journal to judge.
+pub fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![of_the_run(), of_an_attempt()]
+}
+
+fn of_the_run() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => opening().prop_map(|opening| Event::RunStarting { opening }),
+        1 => (text(), oid()).prop_map(|(rescue, commit)| Event::LeftoverKept { rescue, commit }),
+        1 => (oid(), text()).prop_map(|(initial, branch)| Event::RunStarted { initial, branch }),
+        1 => Just(Event::RunResumed {}),
+        1 => oid().prop_map(|checkpoint| Event::CommitsAdopted { checkpoint }),
+        1 => (oid(), oid(), any::<usize>()).prop_map(|(checkpoint, base, files)| Event::EditsAdopted { checkpoint, base, files }),
+        1 => Just(Event::IdentityMissing {}),
+        1 => text().prop_map(|error| Event::SourceUnreadable { error }),
+        1 => notice().prop_map(|notice| Event::Noticed { notice }),
+        1 => stop_kind().prop_map(|how| Event::StopRequested { how }),
+        1 => end().prop_map(|end| Event::LoopEnded { end }),
+        1 => finish().prop_map(|mode| Event::FinishStarted { mode }),
+        1 => (finish(), option::of(text())).prop_map(|(mode, kept)| Event::Finished { mode, kept }),
+        1 => Just(Event::AbortStarted {}),
+        1 => option::of(text()).prop_map(|kept| Event::Aborted { kept }),
+    ]
+}
+
+fn of_an_attempt() -> impl Strategy<Value = Event> {
+    let attempt = || (story_id(), number(u32::MAX));
+    prop_oneof![
+        (attempt(), text(), text()).prop_map(|((story, attempt), title, agent)| Event::AttemptStarted { story, attempt, title, agent }),
+        (attempt(), exit(), signal(), number(u64::MAX), vec(text(), 0..3)).prop_map(
+            |((story, attempt), exit, signal, milliseconds, survivors)| Event::AgentEnded {
+                story,
+                attempt,
+                exit,
+                signal,
+                milliseconds,
+                survivors
+            }
+        ),
+        (attempt(), text(), exit(), any::<u64>()).prop_map(|((story, attempt), command, exit, milliseconds)| Event::GateEnded {
+            story,
+            attempt,
+            command,
+            exit,
+            milliseconds
+        }),
+        attempt().prop_map(|(story, attempt)| Event::AttemptAccepted { story, attempt }),
+        (attempt(), outcome()).prop_map(|((story, attempt), outcome)| Event::AttemptRejected { story, attempt, outcome }),
+        (attempt(), oid(), any::<usize>()).prop_map(|((story, attempt), commit, files)| Event::CheckpointLanded {
+            story,
+            attempt,
+            commit,
+            files
+        }),
+        (attempt(), text(), any::<usize>()).prop_map(|((story, attempt), rescue, files)| Event::AttemptRolledBack {
+            story,
+            attempt,
+            rescue,
+            files
+        }),
+        (attempt(), option::of(outcome())).prop_map(|((story, attempts), outcome)| Event::StoryFailed { story, attempts, outcome }),
+    ]
+}
+
+/// A story of a generated change file.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub id: StoryId,
+    pub title: Option<String>,
+    pub prompt: String,
+    pub after: Vec<StoryId>,
+}
+
+/// Stories with an order between them that can be kept, in any order of writing.
+pub fn stories() -> impl Strategy<Value = Vec<Written>> {
+    let story = (story_id(), option::of(text()), text(), vec(any::<prop::sample::Index>(), 0..3));
+    vec(story, 1..7)
+        .prop_map(|parts| {
+            let mut written: Vec<Written> = Vec::new();
+            for (id, title, prompt, picks) in parts {
+                if written.iter().all(|story| story.id != id) {
+                    let after = picks.iter().filter(|_| !written.is_empty()).map(|pick| pick.get(&written).id.clone()).collect();
+                    written.push(Written { id, title, prompt, after });
+                }
+            }
+            written
+        })
+        .prop_shuffle()
+}
+
+/// The change file of these stories.
+pub fn change_file(stories: &[Written]) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let table = |story: &Written| {
+        let title = story.title.as_deref().map(|title| format!("title = {}\n", quoted(title))).unwrap_or_default();
+        let after: Vec<String> = story.after.iter().map(|id| quoted(id.as_str())).collect();
+        let (id, prompt) = (quoted(story.id.as_str()), quoted(&story.prompt));
+        format!("[[story]]\nid = {id}\n{title}prompt = {prompt}\nafter = [{}]\n", after.join(", "))
+    };
+    stories.iter().map(table).collect()
+}
+
+const PIECES: &[&[u8]] = &[
+    b"<promise>",
+    b"</promise>",
+    b"COMPLETE",
+    b"FAILED",
+    b"<promise>COMPLETE</promise>",
+    b"<promise>FAILED: ",
+    b"WORD",
+    b":",
+    b"\n",
+    b"\n\n",
+    b"\r",
+    b" ",
+    b"    ",
+    b"\t",
+    b"```",
+    b"~~~",
+    b"\x1b[0m",
+    b"\x1b>",
+    b"\x1b]0;",
+    b"\x1b",
+    "\u{9b}".as_bytes(),
+    "\u{feff}".as_bytes(),
+    "ä".as_bytes(),
+    b"\xff",
+    b"\xc3",
+];
+
+/// What an agent may print: mostly pieces of promises, of code, and of what terminals interpret.
+pub fn output() -> impl Strategy<Value = Vec<u8>> {
+    let long = (prop::sample::select(&b"x< "[..]), 32_700..32_900_usize).prop_map(|(byte, count)| vec![byte; count]);
+    let tag = prop::sample::select(&["<promise>COMPLETE</promise>\n", "<promise>FAILED: no</promise>\n"][..]);
+    let piece = || prop::sample::select(PIECES).prop_map(<[u8]>::to_vec);
+    let spoilt = (tag, piece(), any::<prop::sample::Index>()).prop_map(|(tag, piece, at)| {
+        let (before, behind) = tag.as_bytes().split_at(at.index(tag.len()));
+        [before, &piece, behind].concat()
+    });
+    let piece = prop_oneof![
+        30 => piece(),
+        9 => spoilt,
+        3 => vec(any::<u8>(), 0..6),
+        1 => long,
+    ];
+    vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::protected::Protected;
+use super::submodules::Moment;
 use super::{Keeper, Names};
 use crate::error::Problem;
 use crate::git::{Head, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
@@ -122,6 +123,7 @@ impl Keeper {
             Some(oid) => oid.clone(),
             None => self.repo.empty_tree().await?,
         };
+        self.keep_submodules(Moment::Start).await?;
         self.keep_keepsakes(&self.repo.diff_trees(&committed, &snapshot.tree).await?).await?;
         let initial = self.repo.commit(&snapshot.tree, &parents, "initial state\n").await?;
         let leftover = self.create_refs(original.oid(), &staged, &initial, run, refs).await?;

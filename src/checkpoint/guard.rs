@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::submodules::Moment;
 use super::{Keeper, Notice};
 use crate::git::{Oid, RefList, RefUpdate, StashEntry};
 use crate::story::StoryId;
@@ -59,6 +60,7 @@ impl Keeper {
             fs::write(dir.join("refs"), record)?;
         }
         self.copy_ignored().context("cannot copy ignored files")?;
+        self.keep_submodules(Moment::Attempt).await?;
         fs::write(dir.join("head-log"), self.repo.head_log_length().to_string())?;
         self.keep_git_files(&dir.join("git-dir"))
     }

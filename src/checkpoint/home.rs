@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::snapshot::Snapshot;
+use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
 use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
@@ -103,7 +104,7 @@ impl Keeper {
     ///
     /// # Errors
     /// If git fails; the run's last state is under a ref by then.
-    pub async fn go_home(&self, itinerary: Itinerary, original: &Head) -> Result<Homecoming> {
+    pub async fn go_home(&self, route: Route, itinerary: Itinerary, original: &Head) -> Result<Homecoming> {
         let kept = self.names.done();
         let mut notices = Vec::new();
         let Itinerary::Journey { here, target, tip, head, moved_to } = itinerary else {
@@ -116,6 +117,9 @@ impl Keeper {
         }
         self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
         self.restore_keepsakes(&back)?;
+        if route == Route::Abort {
+            notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
+        }
         notices.extend(self.clear_operations("finish")?);
         self.head_home(original, head.as_ref()).await?;
         let refs = self.repo.refs().await?;

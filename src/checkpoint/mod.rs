@@ -21,6 +21,7 @@ mod rollback;
 mod settle;
 mod snapshot;
 mod special;
+mod submodules;
 mod undo;
 
 use std::path::PathBuf;

@@ -39,6 +39,8 @@ pub enum Notice {
     GitFileRestored { name: String, kept: String },
     /// Files of the run itself were deleted and are back.
     StateRestored {},
+    /// A submodule is what it was; what it had become is kept in it.
+    SubmoduleRestored { path: String, kept: String },
     /// A small ignored file was deleted and is back.
     IgnoredRestored { path: String },
     /// The agent's commits that are not part of the checkpoint are kept.

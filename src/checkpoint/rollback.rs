@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::guard::Verdict;
 use super::repair::is_verdict;
+use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, stale, without_slash};
 use crate::story::StoryId;
@@ -61,6 +62,7 @@ impl Keeper {
         }
         notices.extend(snapshot.unkept.map(|error| Notice::Unkept { error }));
         self.restore(&snapshot.tree, &snapshot.changes, &footing.base, &label, &mut notices).await?;
+        notices.extend(self.restore_submodules(Moment::Attempt, &name).await?);
         self.install_index(&self.private_index()).await?;
         Ok(RolledBack { rescue: name, files: snapshot.changes.len(), notices })
     }

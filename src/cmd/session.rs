@@ -385,7 +385,7 @@ impl Session {
         if !again {
             self.record(intent).await?;
         }
-        let home = self.keeper.go_home(itinerary, &original).await?;
+        let home = self.keeper.go_home(route, itinerary, &original).await?;
         self.record_notices(home.notices).await?;
         Ok(home.kept)
     }

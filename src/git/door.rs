@@ -83,9 +83,25 @@ impl Git {
     pub fn pinned(git_dir: &Path, work_tree: &Path, mut env: Vec<(OsString, OsString)>) -> Self {
         env.push(("GIT_DIR".into(), git_dir.into()));
         env.push(("GIT_WORK_TREE".into(), work_tree.into()));
-        let args = OVERRIDES.iter().flat_map(|setting| ["-c".into(), setting.into()]).collect();
+        let mut args: Vec<OsString> = OVERRIDES.iter().flat_map(|setting| ["-c".into(), setting.into()]).collect();
+        // As `git init` finds it out; a wrong value makes `add -A` lose a file whose name changes its case.
+        let ignores_case = git_dir.join("CoNfIg").exists() || git_dir.join("cOmMoNdIr").exists();
+        args.extend(["-c".into(), format!("core.ignoreCase={ignores_case}").into()]);
         let program = Program { program: "git".into(), args, env, cwd: work_tree.to_owned() };
         Git { program, limits: Limits::default(), stale_dir: None }
+    }
+
+    /// The same for another repository: at its work tree, in its git directory if that is known.
+    #[must_use]
+    pub fn elsewhere(&self, top: &Path, git_dir: Option<&Path>) -> Self {
+        let mut git = self.clone();
+        git.program.env.retain(|(name, _)| name != "GIT_DIR" && name != "GIT_WORK_TREE" && name != "GIT_INDEX_FILE");
+        if let Some(git_dir) = git_dir {
+            git.program.env.push(("GIT_DIR".into(), git_dir.into()));
+            git.program.env.push(("GIT_WORK_TREE".into(), top.into()));
+        }
+        top.clone_into(&mut git.program.cwd);
+        git
     }
 
     /// The same with other time limits.

@@ -98,11 +98,18 @@ impl Repo {
         let answer = self.git.call(["var", "GIT_COMMITTER_IDENT"]).answer().await?;
         let anonymous = answer.code != 0;
         if anonymous {
-            let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, OsString::from("git-ralph")));
-            let mails = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name, OsString::from("git-ralph@localhost")));
-            self.git = self.git.with_env(names.into_iter().chain(mails));
+            self = self.under_stand_in();
         }
         Ok((self, anonymous))
+    }
+
+    /// The same repository, with commits made by nobody in particular.
+    #[must_use]
+    pub fn under_stand_in(mut self) -> Self {
+        let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, OsString::from("git-ralph")));
+        let mails = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name, OsString::from("git-ralph@localhost")));
+        self.git = self.git.with_env(names.into_iter().chain(mails));
+        self
     }
 
     /// What is under way in the work tree: a merge, a rebase, …

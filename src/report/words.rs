@@ -198,6 +198,9 @@ fn notice_words(notice: &Notice) -> String {
             format!("the agent changed {name} in the git directory, it is back; the agent's version is in {}", clean(kept))
         }
         Notice::StateRestored {} => "the agent deleted files of the run in the git directory, they are back".to_owned(),
+        Notice::SubmoduleRestored { path, kept } => {
+            format!("the submodule {} is what it was; what it had become is kept there as {kept}", clean(path))
+        }
         Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}, it is back", clean(path)),
         Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
         Notice::NotStagedAgain { kept } => {

@@ -610,3 +610,46 @@ fn fifos_and_sockets_stop_nobody() {
         assert_eq!(world.git(&["status", "--porcelain"]), "", "{script}");
     }
 }
+
+#[test]
+fn submodules_come_back_with_their_dirty_files() {
+    let library = World::new();
+    for script in [
+        "cd sub; echo agent >README; git -c user.name=a -c user.email=a@b commit -qam agent; echo more >README; echo new >new; cd ..",
+        "rm -rf sub",
+        "rm sub/mine; echo agent >sub/README",
+    ] {
+        let world = World::new();
+        world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);
+        world.git(&["commit", "-qm", "sub"]);
+        world.write("sub/README", "edited\n");
+        world.write("sub/mine", "untracked\n");
+        world.write("sub/staged", "staged\n");
+        world.git(&["-C", "sub", "add", "staged"]);
+        let state = |world: &World| {
+            (world.git(&["-C", "sub", "status", "--porcelain=v2", "--branch"]), world.read("sub/README"), world.read("sub/mine"))
+        };
+        let before = (state(&world), world.git(&["status", "--porcelain"]));
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("test $RALPH_STORY = 1 && {{ echo s >s; {COMPLETE}; exit; }}; {script}; {FAILED}"));
+        world.start(&[]).code(1).says("the submodule sub is what it was");
+        assert_eq!(state(&world), before.0, "{script}");
+        assert!(!world.git(&["-C", "sub", "for-each-ref", "refs/ralph/work/attempts"]).is_empty(), "{script}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!((state(&world), world.git(&["status", "--porcelain"])), before, "{script}");
+    }
+}
+
+#[test]
+fn a_name_that_changes_its_case_is_not_lost() {
+    let world = World::new();
+    world.write("name", "x\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "name"]);
+    world.git(&["config", "core.ignoreCase", "true"]);
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!("test $RALPH_STORY = 1 && {{ mv name NAME; {COMPLETE}; exit; }}; mv NAME Name; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "NAME\nREADME");
+    assert_eq!((world.read("NAME"), world.exists("Name")), ("x\n".to_owned(), false));
+}

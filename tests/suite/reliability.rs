@@ -116,6 +116,12 @@ const TABLE: &[(&str, &str, &str)] = &[
         "byte for byte as before",
         "raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort",
     ),
+    (
+        "dirty submodules, and an agent that edits, commits in or deletes them",
+        "as before; what they had become is kept in them",
+        "submodules_come_back_with_their_dirty_files",
+    ),
+    ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
     ("What the user does", "", ""),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
     (
@@ -169,6 +175,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "finished as any other",
         "a_run_inside_a_submodule_and_with_a_separate_git_directory_finishes_after_a_kill",
     ),
+    ("a repository of somebody else's (`safe.directory`)", "git's own words", "a_repository_of_somebody_elses_is_refused_in_gits_words"),
     (
         "a merge is under way, a branch `ralph` exists, a bare repository",
         "refused, nothing touched",
@@ -190,7 +197,8 @@ fn page() -> String {
     page.push_str(
         "\n## Limits\n\n- `rm -rf .git` takes everything: only a copy outside of the repository helps.\n\
          - Ignored directories, and ignored files over 1 MiB, that an agent deletes or edits are not brought back.\n\
-         - Uncommitted edits inside a submodule are not saved: a failed attempt that changes them leaves them changed.\n\
+         - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
+         are not looked into.\n\
          - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \
          run's directory.\n\
          - An agent that breaks `core.bare` or HEAD and then outlives a killed git-ralph leaves a repository that git itself refuses\n  \

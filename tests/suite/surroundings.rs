@@ -262,3 +262,12 @@ fn a_read_only_disk_is_a_clear_error_and_nothing_is_lost() {
     world.ralph(&["resume", "--finish", "cleanup"]).code(0);
     assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
 }
+
+#[test]
+fn a_repository_of_somebody_elses_is_refused_in_gits_words() {
+    let world = World::new();
+    world.stories(1, "");
+    let owned = Command::new("chown").args(["-R", "65534:65534", world.repo.to_str().unwrap()]).status().unwrap();
+    assert!(owned.success(), "only root can give files away");
+    world.ralph(&["status"]).code(128).says("detected dubious ownership").says("safe.directory");
+}

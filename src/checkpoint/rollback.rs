@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::guard::Verdict;
 use super::repair::is_verdict;
+use super::snapshot::GITLINK;
 use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, stale, without_slash};
@@ -56,7 +57,10 @@ impl Keeper {
 
         let mut notices = findings.notices;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
-        for path in &snapshot.nested {
+        // A submodule that the attempt has added would stay behind as a repository that nobody knows.
+        let added = snapshot.changes.iter().filter(|change| change.new_mode == GITLINK && change.old_mode == 0).map(|change| &change.path);
+        let added = added.filter(|path| self.repo.place.top.join(path).exists());
+        for path in snapshot.nested.iter().chain(added) {
             let to = self.move_aside(path, &label)?;
             notices.push(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() });
         }

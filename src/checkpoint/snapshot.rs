@@ -10,7 +10,8 @@ use super::protected::Protected;
 use super::{Keeper, special};
 use crate::git::{Answer, Oid, PathChange, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 
-const GITLINK: u32 = 0o160_000;
+/// The mode of a submodule in a tree.
+pub(super) const GITLINK: u32 = 0o160_000;
 /// Long enough for most trees; after that it is worth a look why.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -653,3 +653,12 @@ fn a_name_that_changes_its_case_is_not_lost() {
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "NAME\nREADME");
     assert_eq!((world.read("NAME"), world.exists("Name")), ("x\n".to_owned(), false));
 }
+
+#[test]
+fn a_submodule_that_a_failed_attempt_adds_goes_with_it() {
+    let library = World::new();
+    let world = World::new();
+    failing(&world, &format!("git -c protocol.file.allow=always submodule add -q {} sub; echo mine >sub/mine", library.repo.display()));
+    assert_eq!((world.git(&["status", "--porcelain"]), world.exists("sub")), (String::new(), false));
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/sub/mine")).unwrap(), "mine\n");
+}

@@ -121,6 +121,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "as before; what they had become is kept in them",
         "submodules_come_back_with_their_dirty_files",
     ),
+    (
+        "an attempt adds a submodule and fails",
+        "moved whole into the run's directory",
+        "a_submodule_that_a_failed_attempt_adds_goes_with_it",
+    ),
     ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
     ("What the user does", "", ""),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
@@ -176,6 +181,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_run_inside_a_submodule_and_with_a_separate_git_directory_finishes_after_a_kill",
     ),
     ("a repository of somebody else's (`safe.directory`)", "git's own words", "a_repository_of_somebody_elses_is_refused_in_gits_words"),
+    (
+        "rebase, cherry-pick, revert, bisect, conflicts, or the branch checked out elsewhere",
+        "refused, nothing touched",
+        "starting_in_the_middle_of_something_is_refused_and_changes_nothing",
+    ),
     (
         "a merge is under way, a branch `ralph` exists, a bare repository",
         "refused, nothing touched",

@@ -271,3 +271,30 @@ fn a_repository_of_somebody_elses_is_refused_in_gits_words() {
     assert!(owned.success(), "only root can give files away");
     world.ralph(&["status"]).code(128).says("detected dubious ownership").says("safe.directory");
 }
+
+#[test]
+fn starting_in_the_middle_of_something_is_refused_and_changes_nothing() {
+    let conflict =
+        "git switch -q -c side; echo side >README; git commit -qam side; git switch -q main; echo main >README; git commit -qam main;";
+    for (script, words) in [
+        ("git rebase side", "a rebase is under way"),
+        ("git cherry-pick side", "a cherry-pick is under way"),
+        ("git revert --no-edit HEAD~1", "a revert is under way"),
+        ("git bisect start -q", "a bisect is under way"),
+        ("git merge side; rm .git/MERGE_HEAD", "the index has conflicts"),
+        ("git branch ralph/work; git worktree add -q ../elsewhere ralph/work", "is checked out at"),
+    ] {
+        let world = World::new();
+        let _ = Command::new("sh")
+            .args(["-c", &format!("{conflict} {script}")])
+            .current_dir(&world.repo)
+            .envs(world.env().iter().map(|(k, v)| (k, v)))
+            .output()
+            .unwrap();
+        world.stories(1, "");
+        world.agent(COMPLETE);
+        let before = (world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"]));
+        world.start(&[]).code(2).says(words);
+        assert_eq!((world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"])), before, "{script}");
+    }
+}

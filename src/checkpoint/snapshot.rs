@@ -1,6 +1,7 @@
 //! The work tree as a tree object, by one walk on the private index; the rare cases are found in what changed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::git::{Answer, Oid, PathChange, Tolerance, TreeEntry, is_opaque_direct
 pub(super) const GITLINK: u32 = 0o160_000;
 /// Long enough for most trees; after that it is worth a look why.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How deep unreadable directories may be nested.
+const ROUNDS: u32 = 20;
 
 /// The work tree at one moment.
 #[derive(Debug)]
@@ -99,7 +102,14 @@ impl Keeper {
     async fn record(&self, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
         let mut unkept = None;
         let mut nested = Vec::new();
-        let answer = self.add_patiently(index).await?;
+        let mut answer = self.add_patiently(index).await?;
+        for _ in 0..ROUNDS {
+            // git only warns about a directory that it may not enter, and takes it for an empty one.
+            if !self.open_up(&answer.errors()) {
+                break;
+            }
+            answer = self.add_patiently(index).await?;
+        }
         if answer.code != 0 {
             self.move_specials_aside(special::is_special).await?;
             nested = self.nested(index).await?;
@@ -137,6 +147,21 @@ impl Keeper {
             drop(call);
             self.move_specials_aside(special::is_blocking).await?;
         }
+    }
+
+    /// Gives us the permission to read what git could not; says whether there was anything.
+    fn open_up(&self, errors: &str) -> bool {
+        let denied = errors.lines().filter(|line| line.ends_with("Permission denied"));
+        let quoted =
+            denied.filter_map(|line| line.split_once(['\'', '"']).and_then(|(_, rest)| rest.split_once(['\'', '"'])).map(|(path, _)| path));
+        let mut opened = false;
+        for path in quoted.map(|path| self.repo.place.top.join(path)) {
+            let Ok(meta) = path.symlink_metadata() else { continue };
+            let wanted = if meta.is_dir() { 0o700 } else { 0o600 };
+            let mode = meta.permissions().mode();
+            opened |= mode & wanted != wanted && fs::set_permissions(&path, fs::Permissions::from_mode(mode | wanted)).is_ok();
+        }
+        opened
     }
 
     async fn move_specials_aside(&self, which: fn(&Path) -> bool) -> Result<()> {

@@ -600,9 +600,13 @@ fn a_run_whose_state_was_deleted_before_a_kill_can_be_resumed() {
 
 #[test]
 fn fifos_and_sockets_stop_nobody() {
-    for script in
-        ["mkdir ff; mkfifo ff/.gitignore", "rm README; mkfifo README", "mkfifo plain", "mkfifo .gitattributes; rm README; mkfifo README"]
-    {
+    for script in [
+        "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => q(s), Listen => 1) or die'; rm README; mv s README",
+        "mkdir ff; mkfifo ff/.gitignore",
+        "rm README; mkfifo README",
+        "mkfifo plain",
+        "mkfifo .gitattributes; rm README; mkfifo README",
+    ] {
         let world = World::new();
         failing(&world, &format!("{script}; echo x >x"));
         assert_eq!((world.read("README"), world.exists("x")), ("hello\n".to_owned(), false), "{script}");

@@ -126,6 +126,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "moved whole into the run's directory",
         "a_submodule_that_a_failed_attempt_adds_goes_with_it",
     ),
+    (
+        "read-only directories, unreadable files and directories",
+        "opened up, rescued, restored",
+        "read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored",
+    ),
     ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
     ("What the user does", "", ""),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),

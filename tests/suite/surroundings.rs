@@ -298,3 +298,39 @@ fn starting_in_the_middle_of_something_is_refused_and_changes_nothing() {
         assert_eq!((world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"])), before, "{script}");
     }
 }
+
+#[test]
+fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored() {
+    let world = World::new();
+    world.write("d/f", "1\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "d"]);
+    world.stories(1, "max-retries = 0");
+    let agent = world
+        .agent("echo 2 >d/f; echo new >d/new; chmod 555 d; mkdir x; echo y >x/y; chmod 000 x; echo u >unread; chmod 000 unread; exit 1");
+    let program = world.outside("git-ralph");
+    fs::copy(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
+    let root = world.outside("");
+    assert!(
+        Command::new("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
+        "only root can give files away"
+    );
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap(), "start", "work", "--", &agent])
+        .current_dir(&world.repo)
+        .env_clear()
+        .envs(world.env().iter().map(|(k, v)| (k, v)))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let git = |args: &[&str]| {
+        let output =
+            Command::new(which("git")).args(["-c", "safe.directory=*", "-C", world.repo.to_str().unwrap()]).args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(git(&["ls-tree", "-r", "--name-only", "refs/ralph/work/attempts/1/1"]), "README\nd/f\nd/new\nunread\nx/y\n");
+    assert_eq!(
+        (world.read("d/f"), world.exists("d/new"), world.exists("x"), world.exists("unread")),
+        ("1\n".to_owned(), false, false, false)
+    );
+}

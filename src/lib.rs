@@ -20,6 +20,7 @@ pub mod checkpoint;
 pub mod cli;
 mod cmd;
 pub mod config;
+pub mod cost;
 pub mod error;
 pub mod git;
 mod nearest;

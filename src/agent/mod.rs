@@ -1,11 +1,17 @@
 //! Agents as data: how one is called, what it is told, and what it is heard to say.
 
+mod heard;
 mod invocation;
+mod profile;
 mod prompt;
+mod reset;
 mod signal;
-mod text;
+mod stream;
+mod trouble;
 
+pub use heard::{Heard, Said, Trouble, Usage};
 pub use invocation::Agent;
+pub use profile::{PROFILES, Profile};
 pub use prompt::{Feedback, Prompt};
 pub use signal::{Scanner, Signal, disarmed};
-pub use text::TextReader;
+pub use stream::{Format, Reader, TextReader};

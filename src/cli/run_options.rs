@@ -4,14 +4,25 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::config::git_config::tokens;
 use crate::config::{AgentChoice, Finish, Flags, parse_duration};
+use crate::cost::Cost;
 
 /// How a loop is to run.
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// The agent, as configured by `ralph.<name>.cmd`
+    /// The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see `ralph.<name>.cmd`
     #[arg(long, value_name = "NAME", conflicts_with = "agent_command")]
     pub agent: Option<String>,
+    /// The model that the agent is told to use
+    #[arg(long, value_name = "MODEL", conflicts_with = "agent_command")]
+    pub model: Option<String>,
+    /// Start no more agents once the run has cost this many dollars
+    #[arg(long, value_name = "USD", value_parser = str::parse::<Cost>)]
+    pub max_cost: Option<Cost>,
+    /// Start no more agents once the run has used this many tokens, such as 500k or 2M
+    #[arg(long, value_name = "N", value_parser = tokens)]
+    pub max_tokens: Option<u64>,
     /// Retries after a story's first attempt [default: 3]
     #[arg(long, value_name = "N")]
     pub max_retries: Option<u32>,
@@ -58,6 +69,9 @@ impl RunOptions {
         let command = (!self.agent_command.is_empty()).then(|| AgentChoice::Command(self.agent_command.clone()));
         Flags {
             agent: command.or_else(|| self.agent.clone().map(AgentChoice::Named)),
+            model: self.model.clone(),
+            max_cost: self.max_cost,
+            max_tokens: self.max_tokens,
             max_retries: self.max_retries,
             verify: (!self.verify.is_empty()).then(|| self.verify.clone()),
             attempt_timeout: self.attempt_timeout.map(limit),

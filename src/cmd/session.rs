@@ -57,7 +57,8 @@ impl Work {
                     .hint("git config ralph.<name>.cmd <command>, and git config ralph.agent <name>")
             );
         };
-        let agent = Agent::resolve(&choice.value, &context.config)?;
+        let model = settings.model.as_ref().map(|model| model.value.as_str());
+        let agent = Agent::resolve(&choice.value, model, &context.config)?;
         agent.find(&context.environment, &context.repo.place.top)?;
         let known = |text: &String| {
             let found = change.stories.iter().find(|story| story.id.as_str() == text).map(|story| story.id.clone());
@@ -69,6 +70,22 @@ impl Work {
         };
         let only = flags.only.iter().map(known).collect::<Result<_, _>>()?;
         Ok(Work { settings, agent, only, limit })
+    }
+}
+
+impl Work {
+    fn policy(&self) -> Policy {
+        let settings = &self.settings;
+        Policy {
+            max_retries: settings.max_retries.value,
+            jobs: 1,
+            limit: self.limit,
+            only: self.only.clone(),
+            limit_wait: settings.limit_wait.value,
+            limit_pause: settings.limit_pause.value,
+            max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
+            max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
+        }
     }
 }
 
@@ -240,7 +257,15 @@ impl Session {
         Ok(match (&end, asked) {
             (End::Interrupted { .. }, _) | (_, Completion::Interrupted) => Ending::Interrupted,
             (End::AllDone | End::SelectionDone | End::LimitReached, _) => Ending::Done,
-            (End::RetriesSpent { .. } | End::Blocked { .. } | End::Stopped, _) => Ending::StoppedShort,
+            (
+                End::RetriesSpent { .. }
+                | End::BudgetSpent { .. }
+                | End::Misconfigured { .. }
+                | End::UsageLimit { .. }
+                | End::Blocked { .. }
+                | End::Stopped,
+                _,
+            ) => Ending::StoppedShort,
         })
     }
 
@@ -259,7 +284,7 @@ impl Session {
             reporter: &*self.reporter,
             stop: self.stop.clone(),
         };
-        let policy = Policy { max_retries: work.settings.max_retries.value, jobs: 1, limit: work.limit, only: work.only.clone() };
+        let policy = work.policy();
         let orchestrator = Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, source: &source };
         let end = orchestrator.run().await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {

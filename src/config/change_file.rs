@@ -7,16 +7,20 @@ use toml::de::{DeTable, DeValue};
 
 use super::git_config;
 use super::settings::{AgentChoice, Finish};
+use crate::cost::Cost;
 use crate::story::{OrderProblem, Story, StoryId, check_order};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 15] = [
     "title",
     "context",
     "source",
     "agent",
     "command",
+    "model",
     "verify",
     "max-retries",
+    "max-cost",
+    "max-tokens",
     "attempt-timeout",
     "idle-timeout",
     "verify-timeout",
@@ -34,6 +38,12 @@ pub struct ChangeFile {
     pub context: Option<String>,
     /// The agent to use.
     pub agent: Option<AgentChoice>,
+    /// The model that it is told to use.
+    pub model: Option<String>,
+    /// What a run may cost.
+    pub max_cost: Option<Cost>,
+    /// How many tokens a run may use.
+    pub max_tokens: Option<u64>,
     /// Gates for every story.
     pub verify: Option<Vec<String>>,
     /// Retries after a first attempt.
@@ -90,6 +100,9 @@ impl Reader<'_> {
             title: self.text(root, "title")?,
             context: self.text(root, "context")?,
             agent: self.agent(root)?,
+            model: self.text(root, "model")?,
+            max_cost: self.amount(root, "max-cost", |text| text.parse())?,
+            max_tokens: self.amount(root, "max-tokens", git_config::tokens)?,
             verify: self.texts(root, "verify")?,
             max_retries: self.number(root, "max-retries")?,
             attempt_timeout: self.limit(root, "attempt-timeout")?,
@@ -202,6 +215,18 @@ impl Reader<'_> {
         let integer = value.get_ref().as_integer().ok_or_else(|| self.wrong(key, value, "a whole number"))?;
         let number = u32::from_str_radix(integer.as_str(), integer.radix());
         number.map(Some).map_err(|_| self.at(value.span().start, &format!("'{key}' must be a whole number from 0 to {}", u32::MAX)))
+    }
+
+    /// A number, or a text that is read as one.
+    fn amount<T>(&self, table: &DeTable, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let text = match value.get_ref() {
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::String(text) => text.to_string(),
+            _ => return Err(self.wrong(key, value, "a number")),
+        };
+        read(&text).map(Some).map_err(|why| self.at(value.span().start, &format!("'{key}': {why}")))
     }
 
     fn limit(&self, table: &DeTable, key: &str) -> Result<Option<Option<Duration>>, String> {

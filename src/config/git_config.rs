@@ -147,6 +147,22 @@ impl GitConfig {
         Some(Setting::new(entry.value.clone(), entry.origin()))
     }
 
+    /// All values of a multi-valued key over all layers.
+    #[must_use]
+    pub fn all_layers(&self, key: &str) -> Vec<String> {
+        let values = |layer| self.all(layer, key).map(|setting| setting.value).unwrap_or_default();
+        values(Layer::Files).into_iter().chain(values(Layer::Command)).collect()
+    }
+
+    /// The strongest value of a key in any layer, read by `read`.
+    ///
+    /// # Errors
+    /// If the value cannot be read; names key, value and where it was set.
+    pub fn read_last<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>> {
+        let Some(setting) = self.last(key) else { return Ok(None) };
+        read(&setting.value).map(Some).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", setting.origin))
+    }
+
     /// The subsections that have the given variable: for `cmd`, the configured agents.
     pub fn subsections_with<'a>(&'a self, variable: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter_map(move |entry| {
@@ -178,6 +194,21 @@ pub fn number(text: &str) -> Result<u32, String> {
         t => (t, 1),
     };
     digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
+}
+
+/// A number of tokens: `500000`, `500k`, `2M`; of money and tokens everybody counts in thousands.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn tokens(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
+        _ => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).filter(|n| *n > 0);
+    number.ok_or_else(|| format!("'{text}' is not a number of tokens, such as 500000, 500k or 2M"))
 }
 
 /// Yes or no as git has it.

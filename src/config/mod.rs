@@ -13,5 +13,5 @@ pub use duration::parse as parse_duration;
 pub use environment::Environment;
 pub use git_config::{Entry, GitConfig, Scope};
 pub use setting::{Origin, Setting};
-pub use settings::{AgentChoice, Finish, Flags, Settings, git_timeout};
+pub use settings::{AgentChoice, Finish, Flags, LimitWait, Settings, git_timeout};
 pub use template::change_file as change_file_template;

@@ -7,8 +7,9 @@ use anyhow::Result;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ChangeFile;
-use super::git_config::{GitConfig, Layer, boolean, limit, number};
+use super::git_config::{GitConfig, Layer, boolean, limit, number, tokens};
 use super::setting::{Origin, Setting};
+use crate::cost::Cost;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -47,12 +48,39 @@ impl FromStr for Finish {
     }
 }
 
+/// What happens when an allowance of the agent is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitWait {
+    /// Wait until it comes back.
+    Wait,
+    /// End the loop; the run stays open.
+    Stop,
+}
+
+impl FromStr for LimitWait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "wait" => Ok(LimitWait::Wait),
+            "stop" => Ok(LimitWait::Stop),
+            _ => Err(format!("'{text}' is not one of wait, stop")),
+        }
+    }
+}
+
 /// What the command line says; nothing here has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Flags {
     /// `--agent` or `-- CMD…`.
     pub agent: Option<AgentChoice>,
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--max-cost`.
+    pub max_cost: Option<Cost>,
+    /// `--max-tokens`.
+    pub max_tokens: Option<u64>,
     /// `--max-retries`.
     pub max_retries: Option<u32>,
     /// `--verify`, all of them.
@@ -74,7 +102,11 @@ impl Flags {
     #[must_use]
     pub fn over(self, earlier: Flags) -> Flags {
         Flags {
+            // A model belongs to the agent that it was named for.
+            model: if self.agent.is_some() { self.model } else { self.model.or(earlier.model) },
             agent: self.agent.or(earlier.agent),
+            max_cost: self.max_cost.or(earlier.max_cost),
+            max_tokens: self.max_tokens.or(earlier.max_tokens),
             max_retries: self.max_retries.or(earlier.max_retries),
             verify: self.verify.or(earlier.verify),
             attempt_timeout: self.attempt_timeout.or(earlier.attempt_timeout),
@@ -100,6 +132,16 @@ fn read_limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Optio
 pub struct Settings {
     /// The agent, if any layer names one.
     pub agent: Option<Setting<AgentChoice>>,
+    /// The model that it is told to use.
+    pub model: Option<Setting<String>>,
+    /// What a run may cost.
+    pub max_cost: Option<Setting<Cost>>,
+    /// How many tokens a run may use.
+    pub max_tokens: Option<Setting<u64>>,
+    /// What happens when an allowance is used up.
+    pub limit_wait: Setting<LimitWait>,
+    /// The first wait for an allowance whose time is not known.
+    pub limit_pause: Setting<Duration>,
     /// Retries after a first attempt.
     pub max_retries: Setting<u32>,
     /// Gates for every story.
@@ -183,6 +225,18 @@ impl Settings {
                 "ralph.agent",
                 |text| Ok(AgentChoice::Named(text.to_owned())),
             )?,
+            model: layers.pick(
+                flags.model.clone().map(|model| (model, "--model")),
+                |file| file.model.clone(),
+                "ralph.model",
+                |text| Ok(text.to_owned()),
+            )?,
+            max_cost: layers.pick(flags.max_cost.map(|cost| (cost, "--max-cost")), |file| file.max_cost, "ralph.maxCost", str::parse)?,
+            max_tokens: layers.pick(flags.max_tokens.map(|n| (n, "--max-tokens")), |file| file.max_tokens, "ralph.maxTokens", tokens)?,
+            limit_wait: layers
+                .pick(None, |_| None, "ralph.limitWait", LimitWait::from_str)?
+                .unwrap_or(Setting::new(LimitWait::Wait, Origin::Default)),
+            limit_pause: layers.pick(None, |_| None, "ralph.limitPause", some_limit)?.unwrap_or(Setting::new(5 * MINUTE, Origin::Default)),
             max_retries: layers
                 .pick(flags.max_retries.map(|n| (n, "--max-retries")), |file| file.max_retries, "ralph.maxRetries", number)?
                 .unwrap_or(Setting::new(3, Origin::Default)),

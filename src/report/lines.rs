@@ -42,12 +42,15 @@ impl Reporter for Lines {
         if self.verbosity < Verbosity::Verbose {
             return;
         }
-        if let Activity::Said { story, line } = activity {
-            let mut said = self.said.borrow_mut();
-            if *said != *line {
-                output::message(&super::Line::new(Tone::Plain, format!("{story}| {}", super::clean(line))));
-                (*line).clone_into(&mut said);
-            }
+        let text = match activity {
+            Activity::Said { story, line } if !line.is_empty() => format!("{story}| {}", super::clean(line)),
+            Activity::Did { story, tool, target } => format!("{story}> {}", super::clean(&format!("{tool} {target}"))),
+            _ => return,
+        };
+        let mut said = self.said.borrow_mut();
+        if *said != text {
+            output::message(&super::Line::new(Tone::Plain, text.clone()));
+            *said = text;
         }
     }
 }

@@ -8,9 +8,9 @@ use jiff::tz::TimeZone;
 
 use super::kept::without_run;
 use super::status::phase_word;
-use super::words::{head_words, outcome_words, span};
+use super::words::{head_words, outcome_words, span, usage_words};
 use super::{Kept, clean};
-use crate::run::{Event, Record, RunState};
+use crate::run::{Event, Record, RunState, Usage};
 use crate::story::{Story, StoryId};
 
 /// What a journal says about attempts: a fold of its records.
@@ -43,6 +43,7 @@ struct AttemptView {
     number: u32,
     outcome: Option<String>,
     milliseconds: Option<u64>,
+    usage: Usage,
     checkpoint: Option<String>,
     rescues: Vec<String>,
     undone: Option<String>,
@@ -80,9 +81,10 @@ impl Chronicle {
 
     fn take_in_attempt(&mut self, event: &Event) {
         match event {
-            Event::AgentEnded { story, attempt, milliseconds, .. } => {
-                self.edit(story, *attempt, |view| view.milliseconds = Some(*milliseconds))
-            }
+            Event::AgentEnded { story, attempt, milliseconds, usage, .. } => self.edit(story, *attempt, |view| {
+                view.milliseconds = Some(*milliseconds);
+                view.usage = usage.clone();
+            }),
             Event::AttemptRejected { story, attempt, outcome } => {
                 self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
             }
@@ -163,7 +165,7 @@ fn attempt_words(attempt: &AttemptView, running: bool) -> String {
     let unsettled = if running { "is under way" } else { "was cut short" };
     let mut text = format!("attempt {} {}", attempt.number, attempt.outcome.as_deref().unwrap_or(unsettled));
     if let Some(milliseconds) = attempt.milliseconds {
-        let _ = write!(text, " ({})", span(milliseconds));
+        let _ = write!(text, " ({}{})", span(milliseconds), usage_words(&attempt.usage));
     }
     if let Some(checkpoint) = &attempt.checkpoint {
         let _ = write!(text, ", checkpoint {checkpoint}");

@@ -24,6 +24,8 @@ pub use status::{StatusView, StoryView, status_json, status_text};
 pub use terminal::Terminal;
 pub use words::{Line, Tone, event_lines, head_words};
 
+use jiff::Timestamp;
+
 use crate::run::{Record, RunState};
 use crate::story::StoryId;
 
@@ -43,6 +45,22 @@ pub enum Activity<'a> {
         story: &'a StoryId,
         /// As it wrote it.
         line: &'a str,
+    },
+    /// The agent uses a tool.
+    Did {
+        /// For which story.
+        story: &'a StoryId,
+        /// Its name.
+        tool: &'a str,
+        /// What it is used on.
+        target: &'a str,
+    },
+    /// No agent is started before that time.
+    Waiting {
+        /// After which story's attempt.
+        story: &'a StoryId,
+        /// The time.
+        until: Timestamp,
     },
     /// A gate is running.
     GateStarted {

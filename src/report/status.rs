@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::clean;
-use super::words::{count, end_words, head_words, outcome_words};
-use crate::run::{Phase, RunState, Stage};
+use super::words::{count, end_words, head_words, outcome_words, time_words, usage_words};
+use crate::cost::Cost;
+use crate::run::{Pause, Phase, RunState, Stage};
 use crate::story::Story;
 
 /// Everything that `status` shows.
@@ -25,6 +27,11 @@ pub struct StatusView {
     total: usize,
     stories: Vec<StoryView>,
     end: Option<String>,
+    waiting_until: Option<Timestamp>,
+    tokens: u64,
+    cost_usd: Option<f64>,
+    #[serde(skip)]
+    used: String,
     next: Vec<String>,
 }
 
@@ -41,6 +48,10 @@ pub struct StoryView {
     rescues: Vec<String>,
     outcome: Option<String>,
     seconds: u64,
+    tokens: u64,
+    cost_usd: Option<f64>,
+    #[serde(skip)]
+    used: String,
 }
 
 impl StatusView {
@@ -48,6 +59,7 @@ impl StatusView {
     #[must_use]
     pub fn new(state: &RunState, stories: &[Story], owner: Option<u32>) -> Self {
         let opening = state.opening.as_ref();
+        let usage = state.usage();
         let change = opening.map_or_else(String::new, |opening| opening.change.to_string());
         let views: Vec<StoryView> = stories.iter().map(|story| story_view(state, story)).collect();
         StatusView {
@@ -62,6 +74,13 @@ impl StatusView {
             total: views.len(),
             stories: views,
             end: state.end.as_ref().map(|end| end_words(end, state)),
+            waiting_until: match &state.pause {
+                Some(Pause::Until { until, .. }) => Some(*until),
+                _ => None,
+            },
+            tokens: usage.tokens(),
+            cost_usd: usage.cost.map(Cost::as_dollars),
+            used: usage_words(&usage),
             next: next_commands(state, &change, owner.is_some()),
             change,
         }
@@ -99,6 +118,9 @@ fn story_view(state: &RunState, story: &Story) -> StoryView {
         rescues: progress.rescues,
         outcome: progress.outcome.as_ref().map(outcome_words),
         seconds: progress.milliseconds / 1000,
+        tokens: progress.usage.tokens(),
+        cost_usd: progress.usage.cost.map(Cost::as_dollars),
+        used: usage_words(&progress.usage),
     }
 }
 
@@ -130,13 +152,17 @@ pub fn status_text(view: &StatusView) -> String {
     let running = if view.running { ", running" } else { "" };
     let _ = writeln!(
         text,
-        "{}: {}{running}, {} of {} done",
+        "{}: {}{running}, {} of {} done{}",
         view.change,
         view.state,
         view.done,
-        count(view.total, "story").replace("storys", "stories")
+        count(view.total, "story").replace("storys", "stories"),
+        view.used
     );
     let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
+    if let Some(until) = view.waiting_until {
+        let _ = writeln!(text, "waiting until {}", time_words(until));
+    }
     if let Some(end) = &view.end {
         let _ = writeln!(text, "{end}");
     }
@@ -147,7 +173,7 @@ pub fn status_text(view: &StatusView) -> String {
             Some(outcome) if story.state != "done" => format!("; the last attempt {outcome}"),
             _ => String::new(),
         };
-        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}", story.state, story.id, clean(&story.title));
+        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}{}", story.state, story.id, clean(&story.title), story.used);
     }
     for (at, command) in view.next.iter().enumerate() {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });

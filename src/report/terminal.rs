@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::words::time_words;
 use super::{Activity, Reporter, Tone, clean, event_lines, output};
 use crate::run::{Event, Record, RunState};
 
@@ -45,6 +46,12 @@ impl Terminal {
         *self.running.borrow_mut() = Some(spinner);
     }
 
+    fn show(&self, message: String) {
+        if let Some(spinner) = &*self.running.borrow() {
+            spinner.set_message(message);
+        }
+    }
+
     fn settle(&self) {
         if let Some(spinner) = self.running.borrow_mut().take() {
             spinner.finish_and_clear();
@@ -63,7 +70,8 @@ impl Reporter for Terminal {
                 self.settle();
                 self.stories.inc(1);
             }
-            Event::AttemptRolledBack { .. } => self.settle(),
+            Event::AttemptRolledBack { .. } | Event::PauseEnded { .. } => self.settle(),
+            Event::PauseStarted { story, .. } => self.run(format!("{story} waits")),
             Event::LoopEnded { .. } => self.rest(),
             _ => {}
         }
@@ -75,16 +83,10 @@ impl Reporter for Terminal {
                 self.stories.set_length(*total as u64);
                 self.stories.set_position(*done as u64);
             }
-            Activity::Said { line, .. } => {
-                if let Some(spinner) = &*self.running.borrow() {
-                    spinner.set_message(clean(line));
-                }
-            }
-            Activity::GateStarted { command, .. } => {
-                if let Some(spinner) = &*self.running.borrow() {
-                    spinner.set_message(format!("gate: {}", clean(command)));
-                }
-            }
+            Activity::Said { line, .. } => self.show(clean(line)),
+            Activity::Did { tool, target, .. } => self.show(clean(&format!("{tool} {target}"))),
+            Activity::GateStarted { command, .. } => self.show(format!("gate: {}", clean(command))),
+            Activity::Waiting { until, .. } => self.show(format!("until {}", time_words(*until))),
         }
     }
 

@@ -1,11 +1,14 @@
 //! All words about a run: every event as lines for a person.
 
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
 use super::clean;
 use crate::checkpoint::Notice;
 use crate::config::Finish;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
-use crate::run::{End, Event, Outcome, RunState, StopKind, abnormal};
+use crate::run::{Budget, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
 use crate::story::StoryId;
 
 /// How a line is meant.
@@ -45,6 +48,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
     match event {
         Event::RunStarting { .. }
         | Event::AttemptAccepted { .. }
+        | Event::PauseEnded { .. }
         | Event::UndoStarted { .. }
         | Event::FinishStarted { .. }
         | Event::AbortStarted {} => Vec::new(),
@@ -61,6 +65,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
         }
+        Event::PauseStarted { until, why, .. } => plain(pause_words(*until, *why)),
         Event::AgentEnded { survivors, .. } if survivors.is_empty() => Vec::new(),
         Event::AgentEnded { story, survivors, .. } => {
             warning(format!("{story}: ended what the agent left running: {}", clean(&survivors.join(", "))))
@@ -71,8 +76,8 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         }
         Event::AttemptRejected { story, attempt, outcome } => plain(format!("{story}: attempt {attempt} {}", outcome_words(outcome))),
         Event::CheckpointLanded { story, commit, files, .. } => {
-            let spent = state.stories.get(story).map_or(0, |progress| progress.milliseconds);
-            plain(format!("{story}: done in {}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file")))
+            let (spent, used) = state.stories.get(story).map_or((0, String::new()), |p| (p.milliseconds, usage_words(&p.usage)));
+            plain(format!("{story}: done in {}{used}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file")))
         }
         Event::AttemptRolledBack { story, rescue, files, .. } => {
             plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
@@ -119,7 +124,11 @@ pub fn outcome_words(outcome: &Outcome) -> String {
             _ => format!("failed: the gate '{}' is red", clean(command)),
         },
         Outcome::Vanished => "ended without a promise".to_owned(),
-        Outcome::Abnormal { exit } => abnormal(exit),
+        Outcome::Abnormal { exit, message: None } => abnormal(exit),
+        Outcome::Abnormal { exit, message: Some(message) } => format!("{}: {}", abnormal(exit), shorten(&clean(message))),
+        Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
+        Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&clean(message))),
+        Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
         Outcome::Unlandable { reason } => format!("could not be made a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
     }
@@ -141,9 +150,47 @@ pub fn end_words(end: &End, state: &RunState) -> String {
         End::SelectionDone => "the selected stories are done".to_owned(),
         End::LimitReached => "the limit of stories is reached".to_owned(),
         End::RetriesSpent { story } => format!("stopped: the retries of {story} are spent"),
+        End::BudgetSpent { spent: Budget::Cost { used, most } } => format!("stopped: {used} of {most} are spent"),
+        End::BudgetSpent { spent: Budget::Tokens { used, most } } => {
+            format!("stopped: {} of {} tokens are used", tokens_words(*used), tokens_words(*most))
+        }
+        End::Misconfigured { message } => format!("stopped: the agent cannot work as it is set up: {}", shorten(&clean(message))),
+        End::UsageLimit { resets: Some(resets) } => {
+            format!("stopped: the agent's usage limit is reached, it resets at {}", time_words(*resets))
+        }
+        End::UsageLimit { resets: None } => "stopped: the agent's usage limit is reached".to_owned(),
         End::Blocked { story } => format!("stopped: {story} waits for stories that are not selected"),
         End::Stopped => "stopped".to_owned(),
         End::Interrupted { .. } => "interrupted".to_owned(),
+    }
+}
+
+fn pause_words(until: Timestamp, why: Why) -> String {
+    match why {
+        Why::Limit => format!("waiting for the usage limit until {}; git ralph stop ends it", time_words(until)),
+        Why::Unavailable => format!("trying again at {}", time_words(until)),
+    }
+}
+
+/// A time as the user's clock shows it, with the day if it is another one.
+pub(super) fn time_words(time: Timestamp) -> String {
+    let time = time.to_zoned(TimeZone::system());
+    let today = time.date() == Zoned::now().date();
+    time.strftime(if today { "%H:%M:%S" } else { "%a %Y-%m-%d %H:%M" }).to_string()
+}
+
+/// `, $0.02, 11.2k tokens`, as far as it is known.
+pub(super) fn usage_words(usage: &Usage) -> String {
+    let cost = usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
+    let tokens = if usage.tokens() == 0 { String::new() } else { format!(", {} tokens", tokens_words(usage.tokens())) };
+    cost + &tokens
+}
+
+fn tokens_words(tokens: u64) -> String {
+    match tokens {
+        n if n < 1_000 => n.to_string(),
+        n if n < 1_000_000 => format!("{}.{}k", n / 1_000, n % 1_000 / 100),
+        n => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
     }
 }
 

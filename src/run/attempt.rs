@@ -7,13 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use jiff::Zoned;
 
 use super::Event;
 use super::orchestrator::Workshop;
-use crate::agent::{Feedback, Prompt, TextReader};
+use crate::agent::{Feedback, Prompt, Reader, Said};
 use crate::process::{Flow, Stream, Supervised, Watch, end_marked, supervise};
 use crate::report::Activity;
-use crate::story::{Change, Story};
+use crate::story::{Change, Story, StoryId};
 
 /// The variable that marks every process of an attempt.
 pub(crate) const MARK: &str = "RALPH_RUN";
@@ -35,27 +36,37 @@ impl Workshop<'_> {
             linger: self.settings.linger_timeout.value,
             grace: self.settings.grace.value,
         };
-        let mut reader = TextReader::default();
+        let mut reader = Reader::new(self.agent.format);
         let mut stop = self.stop.clone();
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
-            if stream == Stream::Stdout {
-                reader.feed(bytes);
-                self.reporter.activity(&Activity::Said { story: &story.id, line: &reader.last_line() });
+            match stream {
+                Stream::Stdout => reader.feed(bytes, &mut |said| self.tell(&story.id, said)),
+                Stream::Stderr => reader.feed_stderr(bytes),
             }
             Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
         };
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
         let survivors = end_marked(MARK, &self.mark(story, attempt), watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
+        let heard = reader.finish(&exit, &Zoned::now());
         Ok(Event::AgentEnded {
             story: story.id.clone(),
             attempt,
             exit,
-            signal: reader.finish(),
+            signal: heard.signal,
+            trouble: heard.trouble,
+            usage: heard.usage,
             milliseconds: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             survivors,
         })
+    }
+
+    fn tell(&self, story: &StoryId, said: Said<'_>) {
+        self.reporter.activity(&match said {
+            Said::Text(line) => Activity::Said { story, line },
+            Said::Tool { name, target } => Activity::Did { story, tool: name, target },
+        });
     }
 
     /// What marks the processes of one attempt.

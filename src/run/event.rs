@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Outcome;
-use crate::agent::Signal;
+use crate::agent::{Signal, Trouble, Usage};
 use crate::checkpoint::Notice;
 use crate::config::{Finish, Flags};
+use crate::cost::Cost;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
 use crate::story::{ChangeName, StoryId};
@@ -55,7 +56,18 @@ pub enum Event {
     /// An agent is about to be started.
     AttemptStarted { story: StoryId, attempt: u32, title: String, agent: String },
     /// The agent's process has ended, with what it said and did.
-    AgentEnded { story: StoryId, attempt: u32, exit: Exit, signal: Signal, milliseconds: u64, survivors: Vec<String> },
+    AgentEnded {
+        story: StoryId,
+        attempt: u32,
+        exit: Exit,
+        signal: Signal,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trouble: Option<Trouble>,
+        #[serde(default, skip_serializing_if = "Usage::is_empty")]
+        usage: Usage,
+        milliseconds: u64,
+        survivors: Vec<String>,
+    },
     /// A gate was run.
     GateEnded { story: StoryId, attempt: u32, command: String, exit: Exit, milliseconds: u64 },
     /// The story is done: it is about to land.
@@ -72,6 +84,10 @@ pub enum Event {
     Undone { to: Oid, stories: Vec<StoryId>, kept: String },
     /// Something was put right, moved or left out on the way.
     Noticed { notice: Notice },
+    /// No agent is started before that time.
+    PauseStarted { story: StoryId, until: Timestamp, why: Why },
+    /// The time has come.
+    PauseEnded { story: StoryId },
     /// A story's retries are spent: an error.
     StoryFailed { story: StoryId, attempts: u32, outcome: Option<Outcome> },
     /// Somebody asked the loop to stop.
@@ -86,6 +102,36 @@ pub enum Event {
     AbortStarted {},
     /// The run is given up; what it held is under a ref.
     Aborted { kept: Option<String> },
+}
+
+/// What a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// An allowance that comes back.
+    Limit,
+    /// A model that could not be reached.
+    Unavailable,
+}
+
+/// What a run may use up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "budget", rename_all = "kebab-case")]
+pub enum Budget {
+    /// Dollars.
+    Cost {
+        /// How many were used.
+        used: Cost,
+        /// Of how many.
+        most: Cost,
+    },
+    /// Tokens.
+    Tokens {
+        /// How many were used.
+        used: u64,
+        /// Of how many.
+        most: u64,
+    },
 }
 
 /// Who asked for a stop.
@@ -116,6 +162,21 @@ pub enum End {
     RetriesSpent {
         /// Which one.
         story: StoryId,
+    },
+    /// As much is used up as may be.
+    BudgetSpent {
+        /// Of what.
+        spent: Budget,
+    },
+    /// The agent cannot work as it is set up.
+    Misconfigured {
+        /// In its words.
+        message: String,
+    },
+    /// An allowance is used up, and the settings say not to wait for it.
+    UsageLimit {
+        /// When it comes back, if that is known.
+        resets: Option<Timestamp>,
     },
     /// What is left waits for stories that are not selected.
     Blocked {

@@ -1,8 +1,9 @@
 //! The verdict on an attempt, from what the agent said and what its process did. Pure.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Feedback, Signal};
+use crate::agent::{Feedback, Signal, Trouble};
 use crate::process::Exit;
 
 /// Why an attempt was rejected.
@@ -17,7 +18,17 @@ pub enum Outcome {
     /// The agent ended without a word.
     Vanished,
     /// The agent ended in an abnormal way.
-    Abnormal { exit: Exit },
+    Abnormal {
+        exit: Exit,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// The agent cannot work as it is set up; a retry cannot help.
+    Misconfigured { message: String },
+    /// An allowance of the agent is used up.
+    Limited { message: String, resets: Option<Timestamp> },
+    /// The model could not be reached.
+    Unavailable { message: String },
     /// The work could not be made a checkpoint.
     Unlandable { reason: String },
     /// Somebody asked, or the process that watched it died.
@@ -28,7 +39,7 @@ impl Outcome {
     /// Whether it uses up one of the story's retries.
     #[must_use]
     pub fn costs_retry(&self) -> bool {
-        !matches!(self, Outcome::Interrupted)
+        !matches!(self, Outcome::Interrupted | Outcome::Limited { .. } | Outcome::Misconfigured { .. })
     }
 
     /// What the next attempt is told.
@@ -40,8 +51,16 @@ impl Outcome {
                 Some(Feedback::Gate { command: command.clone(), output: format!("{output}\n(stopped after {})", span(*seconds)) })
             }
             Outcome::GateRed { command, output, .. } => Some(Feedback::Gate { command: command.clone(), output: output.clone() }),
-            Outcome::Abnormal { exit } => Some(Feedback::Abnormal { how: abnormal(exit) }),
-            Outcome::Vanished | Outcome::Interrupted => None,
+            Outcome::Abnormal { exit, message: None } => Some(Feedback::Abnormal { how: abnormal(exit) }),
+            Outcome::Abnormal { exit, message: Some(message) } => {
+                Some(Feedback::Abnormal { how: format!("{}: {message}", abnormal(exit)) })
+            }
+            // What happens around an agent is nothing that the next one could mend.
+            Outcome::Vanished
+            | Outcome::Interrupted
+            | Outcome::Misconfigured { .. }
+            | Outcome::Limited { .. }
+            | Outcome::Unavailable { .. } => None,
         }
     }
 }
@@ -77,20 +96,24 @@ pub enum Verdict {
 }
 
 /// Judges an attempt before its gates. A promise counts whatever the exit status says, for that is no verdict: agents
-/// exit 0 on errors and 1 after success. It does not count if the process was cut down before it could go on.
+/// exit 0 on errors and 1 after success. It does not count if the process was cut down before it could go on, nor if the
+/// client itself says that something went wrong.
 #[must_use]
-pub fn judge(signal: &Signal, exit: &Exit) -> Verdict {
-    match (exit, signal) {
-        (Exit::Interrupted, _) => Verdict::Rejected(Outcome::Interrupted),
-        (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::CouldNotStart { .. } | Exit::Signal { .. }, _) => match signal {
-            Signal::Failed { reason } => Verdict::Rejected(Outcome::Failed { reason: reason.clone() }),
-            _ => Verdict::Rejected(Outcome::Abnormal { exit: exit.clone() }),
-        },
-        (_, Signal::Failed { reason }) => Verdict::Rejected(Outcome::Failed { reason: reason.clone() }),
-        (_, Signal::Complete) => Verdict::Promised,
-        (Exit::Code { .. }, Signal::Nothing) => Verdict::Rejected(Outcome::Abnormal { exit: exit.clone() }),
-        (Exit::Success | Exit::Lingered, Signal::Nothing) => Verdict::Rejected(Outcome::Vanished),
-    }
+pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>) -> Verdict {
+    Verdict::Rejected(match (exit, signal, trouble) {
+        (Exit::Interrupted, ..) => Outcome::Interrupted,
+        (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
+        (_, _, Some(Trouble::Limit { message, resets })) => Outcome::Limited { message: message.clone(), resets: *resets },
+        (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => {
+            Outcome::Abnormal { exit: exit.clone(), message: None }
+        }
+        (_, _, Some(Trouble::Configuration { message })) => Outcome::Misconfigured { message: message.clone() },
+        (_, _, Some(Trouble::Unavailable { message })) => Outcome::Unavailable { message: message.clone() },
+        (_, _, Some(Trouble::Other { message })) => Outcome::Abnormal { exit: exit.clone(), message: Some(message.clone()) },
+        (_, Signal::Complete, None) => return Verdict::Promised,
+        (Exit::Code { .. }, Signal::Nothing, None) => Outcome::Abnormal { exit: exit.clone(), message: None },
+        (Exit::Success | Exit::Lingered, Signal::Nothing, None) => Outcome::Vanished,
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +124,7 @@ mod tests {
     fn the_table_of_verdicts() {
         let failed = || Signal::Failed { reason: "r".into() };
         let rejected_failed = Verdict::Rejected(Outcome::Failed { reason: "r".into() });
-        let abnormal = |exit: Exit| Verdict::Rejected(Outcome::Abnormal { exit });
+        let abnormal = |exit: Exit| Verdict::Rejected(Outcome::Abnormal { exit, message: None });
         let code = || Exit::Code { code: 1 };
         let killed = || Exit::Signal { signal: 9 };
         let late = || Exit::TimedOut { seconds: 60 };
@@ -121,7 +144,29 @@ mod tests {
             (Exit::Interrupted, Signal::Complete, Verdict::Rejected(Outcome::Interrupted)),
         ];
         for (exit, signal, verdict) in table {
-            assert_eq!(judge(&signal, &exit), verdict, "{exit:?} {signal:?}");
+            assert_eq!(judge(&signal, &exit, None), verdict, "{exit:?} {signal:?}");
+        }
+    }
+
+    #[test]
+    fn trouble_around_an_agent_beats_its_promise_but_not_its_failure() {
+        let message = || "m".to_owned();
+        let limit = Trouble::Limit { message: message(), resets: None };
+        let limited = Verdict::Rejected(Outcome::Limited { message: message(), resets: None });
+        let refused = Trouble::Configuration { message: message() };
+        let misconfigured = Verdict::Rejected(Outcome::Misconfigured { message: message() });
+        let stalled = || Exit::Stalled { seconds: 9 };
+        let failed = Signal::Failed { reason: "r".into() };
+        let table = [
+            (Exit::Success, Signal::Complete, &limit, limited.clone()),
+            (stalled(), Signal::Nothing, &limit, limited),
+            (Exit::Success, Signal::Nothing, &refused, misconfigured.clone()),
+            (Exit::Code { code: 1 }, Signal::Complete, &refused, misconfigured),
+            (stalled(), Signal::Nothing, &refused, Verdict::Rejected(Outcome::Abnormal { exit: stalled(), message: None })),
+            (Exit::Success, failed, &limit, Verdict::Rejected(Outcome::Failed { reason: "r".into() })),
+        ];
+        for (exit, signal, trouble, verdict) in table {
+            assert_eq!(judge(&signal, &exit, Some(trouble)), verdict, "{exit:?} {signal:?} {trouble:?}");
         }
     }
 

@@ -1,12 +1,16 @@
 //! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::event::StopKind;
+use jiff::Timestamp;
+
+use super::event::{Budget, StopKind, Why};
 use super::{End, Event, Line, Opening, Outcome};
-use crate::agent::{Feedback, Signal};
+use crate::agent::{Feedback, Signal, Trouble, Usage};
 use crate::checkpoint::Footing;
-use crate::config::Finish;
+use crate::config::{Finish, LimitWait};
+use crate::cost::Cost;
 use crate::git::Oid;
 use crate::process::Exit;
 use crate::story::{Story, StoryId};
@@ -41,6 +45,8 @@ pub enum Stage {
         exit: Exit,
         /// What it said.
         signal: Signal,
+        /// What went wrong around it.
+        trouble: Option<Trouble>,
     },
     /// Complete and all gates green: to be landed.
     Accepted,
@@ -67,6 +73,8 @@ pub struct Progress {
     pub rescues: Vec<String>,
     /// Milliseconds that agents have worked on it.
     pub milliseconds: u64,
+    /// What they have used up.
+    pub usage: Usage,
     given_up: bool,
 }
 
@@ -80,6 +88,7 @@ impl Default for Progress {
             feedback: None,
             rescues: Vec::new(),
             milliseconds: 0,
+            usage: Usage::default(),
             given_up: false,
         }
     }
@@ -96,6 +105,61 @@ pub struct Policy {
     pub limit: Option<u32>,
     /// The only stories to work on; empty means all.
     pub only: Vec<StoryId>,
+    /// What to do when an allowance is used up.
+    pub limit_wait: LimitWait,
+    /// How long to wait first for one whose time is not known.
+    pub limit_pause: Duration,
+    /// What the run may cost.
+    pub max_cost: Option<Cost>,
+    /// How many tokens it may use.
+    pub max_tokens: Option<u64>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            max_retries: 3,
+            jobs: 1,
+            limit: None,
+            only: Vec::new(),
+            limit_wait: LimitWait::Wait,
+            limit_pause: Duration::from_secs(300),
+            max_cost: None,
+            max_tokens: None,
+        }
+    }
+}
+
+/// What keeps the next agent from being started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// A wait that has to be begun.
+    Due {
+        /// After which story's attempt.
+        story: StoryId,
+        /// For what.
+        why: Why,
+        /// When it is over, if that was said.
+        until: Option<Timestamp>,
+    },
+    /// A wait that is in the journal.
+    Until {
+        /// After which story's attempt.
+        story: StoryId,
+        /// For what.
+        why: Why,
+        /// When it is over.
+        until: Timestamp,
+    },
+}
+
+/// How long a wait shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Until then.
+    Until(Timestamp),
+    /// From now on.
+    For(Duration),
 }
 
 /// One thing to do for one story.
@@ -120,6 +184,8 @@ pub enum Step {
         exit: Exit,
         /// What it said.
         signal: Signal,
+        /// What went wrong around it.
+        trouble: Option<Trouble>,
     },
     /// Make a checkpoint.
     Land {
@@ -134,6 +200,17 @@ pub enum Step {
         story: StoryId,
         /// attempt.
         attempt: u32,
+    },
+    /// Wait before the next agent is started.
+    Pause {
+        /// After which story's attempt.
+        story: StoryId,
+        /// For what.
+        why: Why,
+        /// How long.
+        span: Span,
+        /// Whether the journal knows of it already.
+        begun: bool,
     },
     /// Say that a story has failed for good.
     GiveUp {
@@ -151,6 +228,7 @@ impl Step {
             | Step::Judge { story, .. }
             | Step::Land { story, .. }
             | Step::RollBack { story, .. }
+            | Step::Pause { story, .. }
             | Step::GiveUp { story } => story,
         }
     }
@@ -187,6 +265,11 @@ pub struct RunState {
     pub line: Line,
     /// An undo that was begun: where to, and the stories that it takes back.
     pub undoing: Option<(Oid, Vec<StoryId>)>,
+    /// What keeps the next agent from being started.
+    pub pause: Option<Pause>,
+    misconfigured: Option<String>,
+    /// How many waits of unknown length there were in a row.
+    guesses: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
 }
@@ -203,6 +286,9 @@ impl Default for RunState {
             kept: None,
             line: Line::default(),
             undoing: None,
+            pause: None,
+            misconfigured: None,
+            guesses: 0,
             stopping: None,
             landed_here: 0,
         }
@@ -247,6 +333,10 @@ impl RunState {
                 self.end = None;
             }
             Event::Undone { to, stories, .. } => self.take_back(to, stories),
+            Event::PauseStarted { story, until, why } => {
+                self.pause = Some(Pause::Until { story: story.clone(), why: *why, until: *until });
+            }
+            Event::PauseEnded { .. } => self.pause = None,
             Event::StopRequested { how } => self.stopping = Some(*how),
             Event::LoopEnded { end } => self.end = Some(end.clone()),
             Event::FinishStarted { mode } => self.phase = Phase::Finishing(*mode),
@@ -274,17 +364,23 @@ impl RunState {
                 let progress = self.progress(story);
                 progress.attempts = *attempt;
                 progress.stage = Stage::Working;
+                self.pause = None;
             }
-            Event::AgentEnded { story, exit, signal, milliseconds, .. } => {
+            Event::AgentEnded { story, exit, signal, trouble, usage, milliseconds, .. } => {
                 let progress = self.progress(story);
                 progress.milliseconds = progress.milliseconds.saturating_add(*milliseconds);
-                progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone() };
+                progress.usage = progress.usage.plus(usage);
+                progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() };
             }
             Event::AttemptAccepted { story, .. } => self.progress(story).stage = Stage::Accepted,
-            Event::AttemptRejected { story, outcome, .. } => self.progress(story).reject(outcome),
+            Event::AttemptRejected { story, outcome, .. } => {
+                self.progress(story).reject(outcome);
+                self.heed(story, outcome);
+            }
             Event::CheckpointLanded { story, commit, .. } => {
                 self.progress(story).stage = Stage::Landed(commit.clone());
                 self.landed_here += 1;
+                self.guesses = 0;
                 self.line.land(story, commit);
                 self.stand_on(commit, commit);
             }
@@ -303,6 +399,9 @@ impl RunState {
         self.stopping = None;
         self.end = None;
         self.landed_here = 0;
+        self.misconfigured = None;
+        // A wait that was never begun was not wanted; to come back is to try.
+        self.pause = self.pause.take().filter(|pause| matches!(pause, Pause::Until { .. }));
         for progress in self.stories.values_mut() {
             progress.given_up = false;
             if progress.stage == Stage::Working {
@@ -323,9 +422,34 @@ impl RunState {
         self.stand_on(to, to);
         for story in stories {
             let progress = self.progress(story);
-            let (attempts, rescues, milliseconds) = (progress.attempts, std::mem::take(&mut progress.rescues), progress.milliseconds);
-            *progress = Progress { attempts, rescues, milliseconds, ..Progress::default() };
+            *progress = Progress {
+                attempts: progress.attempts,
+                rescues: std::mem::take(&mut progress.rescues),
+                milliseconds: progress.milliseconds,
+                usage: std::mem::take(&mut progress.usage),
+                ..Progress::default()
+            };
         }
+    }
+
+    /// What an outcome means for all agents, not only for its story's.
+    fn heed(&mut self, story: &StoryId, outcome: &Outcome) {
+        let story = story.clone();
+        match outcome {
+            Outcome::Misconfigured { message } => self.misconfigured = Some(message.clone()),
+            Outcome::Limited { resets, .. } => {
+                self.guesses = if resets.is_some() { 0 } else { self.guesses.saturating_add(1) };
+                self.pause = Some(Pause::Due { story, why: Why::Limit, until: *resets });
+            }
+            Outcome::Unavailable { .. } => self.pause = Some(Pause::Due { story, why: Why::Unavailable, until: None }),
+            _ => self.guesses = 0,
+        }
+    }
+
+    /// What all agents of the run have used up.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.stories.values().fold(Usage::default(), |sum, progress| sum.plus(&progress.usage))
     }
 
     fn stand_on(&mut self, checkpoint: &Oid, base: &Oid) {
@@ -351,8 +475,14 @@ impl RunState {
             Some(End::RetriesSpent { story }) if !self.is_given_up(&story) => Next::Steps(vec![Step::GiveUp { story }]),
             Some(end) => Next::End(end),
             None => {
-                let room = policy.jobs.saturating_sub(busy);
-                steps.extend(self.ready(stories, policy).take(room).map(|story| self.attempt(story)));
+                match self.pause_step(policy) {
+                    Some(pause) if busy == 0 => steps.push(pause),
+                    Some(_) => {}
+                    None => {
+                        let room = policy.jobs.saturating_sub(busy);
+                        steps.extend(self.ready(stories, policy).take(room).map(|story| self.attempt(story)));
+                    }
+                }
                 Next::Steps(steps)
             }
         }
@@ -380,8 +510,42 @@ impl RunState {
         if policy.limit.is_some_and(|limit| self.landed_here >= limit) {
             return Some(End::LimitReached);
         }
+        if let Some(message) = &self.misconfigured {
+            return Some(End::Misconfigured { message: message.clone() });
+        }
+        if let Some(spent) = self.spent_budget(policy) {
+            return Some(End::BudgetSpent { spent });
+        }
+        if let (Some(Pause::Due { why: Why::Limit, until, .. }), LimitWait::Stop) = (&self.pause, policy.limit_wait) {
+            return Some(End::UsageLimit { resets: *until });
+        }
         let anything = self.is_busy() || self.ready(stories, policy).next().is_some();
         (!anything).then(|| End::Blocked { story: first.id.clone() })
+    }
+
+    fn spent_budget(&self, policy: &Policy) -> Option<Budget> {
+        let usage = self.usage();
+        let cost = policy.max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
+        let tokens = || policy.max_tokens.filter(|most| usage.tokens() >= *most);
+        cost.or_else(|| tokens().map(|most| Budget::Tokens { used: usage.tokens(), most }))
+    }
+
+    /// The wait that comes before the next attempt.
+    fn pause_step(&self, policy: &Policy) -> Option<Step> {
+        let (story, why, span, begun) = match self.pause.as_ref()? {
+            // Whoever does not want to wait comes back to try.
+            Pause::Until { why: Why::Limit, .. } if policy.limit_wait == LimitWait::Stop => return None,
+            Pause::Until { story, why, until } => (story, *why, Span::Until(*until), true),
+            Pause::Due { story, why, until: Some(until) } => (story, *why, Span::Until(*until), false),
+            Pause::Due { story, why: Why::Limit, until: None } => {
+                (story, Why::Limit, Span::For(doubled(policy.limit_pause, self.guesses, LONGEST_GUESS)), false)
+            }
+            Pause::Due { story, why: Why::Unavailable, until: None } => {
+                let failures = self.stories.get(story).map_or(1, |progress| progress.failures);
+                (story, Why::Unavailable, Span::For(doubled(SHORT_PAUSE, failures, LONGEST_PAUSE)), false)
+            }
+        };
+        Some(Step::Pause { story: story.clone(), why, span, begun })
     }
 
     fn selected<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
@@ -413,6 +577,17 @@ impl RunState {
     }
 }
 
+/// The wait before the first retry when a model could not be reached; the client has waited itself before.
+const SHORT_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// No wait of unknown length is longer, unless it was asked for.
+const LONGEST_GUESS: Duration = Duration::from_secs(60 * 60);
+
+/// Twice as long with every time, up to the longest.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest.max(first))
+}
+
 impl Progress {
     fn reject(&mut self, outcome: &Outcome) {
         self.stage = Stage::Rejected;
@@ -427,7 +602,9 @@ impl Progress {
     fn step(&self, story: &StoryId) -> Option<Step> {
         let (story, attempt) = (story.clone(), self.attempts);
         match &self.stage {
-            Stage::Ended { exit, signal } => Some(Step::Judge { story, attempt, exit: exit.clone(), signal: signal.clone() }),
+            Stage::Ended { exit, signal, trouble } => {
+                Some(Step::Judge { story, attempt, exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() })
+            }
             Stage::Accepted => Some(Step::Land { story, attempt }),
             Stage::Rejected => Some(Step::RollBack { story, attempt }),
             Stage::Idle | Stage::Working | Stage::Landed(_) => None,
@@ -447,6 +624,8 @@ mod tests {
             attempt: u32::MAX,
             exit: Exit::Success,
             signal: Signal::Nothing,
+            trouble: None,
+            usage: Usage { input: u64::MAX, ..Usage::default() },
             milliseconds: u64::MAX,
             survivors: Vec::new(),
         };
@@ -456,7 +635,7 @@ mod tests {
         for event in [&started, &ended, &ended, &rolled_back] {
             state.apply(event);
         }
-        let policy = Policy { max_retries: 0, jobs: 1, limit: None, only: Vec::new() };
+        let policy = Policy { max_retries: 0, ..Policy::default() };
         let attempt = Step::Attempt { story: story.clone(), attempt: u32::MAX, feedback: None };
         assert_eq!(state.next(&[Story::stand_in(&story)], &policy), Next::Steps(vec![attempt]));
         assert_eq!(state.stories[&story].milliseconds, u64::MAX);

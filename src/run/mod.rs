@@ -16,14 +16,15 @@ mod spare;
 mod stop_request;
 mod store;
 
-pub use event::{End, Event, Opening, Record, StopKind};
+pub use crate::agent::Usage;
+pub use event::{Budget, End, Event, Opening, Record, StopKind, Why};
 pub use gate::GateRun;
 pub use journal::{Journal, replay};
 pub use judge::{Outcome, Verdict, abnormal, judge};
 pub use leavings::{Leavings, OldRun};
 pub use line::{Line, NoUndo, UndoPlan};
 pub use lock::{Holder, Lock};
-pub use machine::{Next, Phase, Policy, Progress, RunState, Stage, Step};
+pub use machine::{Next, Pause, Phase, Policy, Progress, RunState, Span, Stage, Step};
 pub use orchestrator::{Orchestrator, Quit, Scribe, Workshop};
 pub use spare::Spare;
 pub use stop_request::{StopRequest, watch as watch_stop_request};

@@ -2,22 +2,28 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
 
 use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
+use super::machine::Span;
 use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Spare, Step, Verdict, judge};
-use crate::agent::{Agent, Signal};
+use crate::agent::Agent;
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
 use crate::process::{Exit, Program, Stop, Urgency, end_marked};
 use crate::report::{Activity, Reporter};
 use crate::story::{Change, Story, StoryId};
+
+/// How often a wait looks at the clock.
+const TICK: Duration = Duration::from_secs(20);
 
 /// What every step needs and none of them changes.
 pub struct Workshop<'a> {
@@ -228,6 +234,8 @@ struct Task {
     footing: Footing,
     agent: String,
     progress: Progress,
+    /// When a wait is over.
+    until: Timestamp,
 }
 
 impl Task {
@@ -236,7 +244,12 @@ impl Task {
         let story = change.story(step.story()).cloned();
         let change = Change { stories: Vec::new(), ..change.clone() };
         let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
-        Ok(Task { step, change, story, footing, agent: agent.name.clone(), progress })
+        let until = match &step {
+            Step::Pause { span: Span::Until(until), .. } => *until,
+            Step::Pause { span: Span::For(duration), .. } => Timestamp::now().checked_add(*duration).unwrap_or(Timestamp::MAX),
+            _ => Timestamp::MIN,
+        };
+        Ok(Task { step, change, story, footing, agent: agent.name.clone(), progress, until })
     }
 
     /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
@@ -248,6 +261,9 @@ impl Task {
                 title: text.title.clone(),
                 agent: self.agent.clone(),
             }),
+            (Step::Pause { story, why, begun: false, .. }, _) => {
+                Some(Event::PauseStarted { story: story.clone(), until: self.until, why: *why })
+            }
             _ => None,
         }
     }
@@ -273,13 +289,16 @@ impl Workshop<'_> {
                 let notice = lost.then_some(Event::Noticed { notice: Notice::StateRestored {} });
                 Ok(notice.into_iter().chain([ended]).collect())
             }
-            Step::Judge { story, attempt, exit, signal } => self.judge(story, *attempt, exit, signal, task).await,
+            Step::Judge { story, attempt, exit, signal, trouble } => {
+                self.judge(story, *attempt, judge(signal, exit, trouble.as_ref()), task).await
+            }
             Step::Land { story, attempt } => {
                 // Its source may have dropped the story meanwhile; it is done all the same.
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
                 self.land(&text, *attempt, &task.footing).await
             }
             Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.footing).await,
+            Step::Pause { story, .. } => Ok(self.pause(story, task.until).await),
             Step::GiveUp { story } => Ok(vec![Event::StoryFailed {
                 story: story.clone(),
                 attempts: task.progress.attempts,
@@ -288,8 +307,8 @@ impl Workshop<'_> {
         }
     }
 
-    async fn judge(&self, story: &StoryId, attempt: u32, exit: &Exit, signal: &Signal, task: &Task) -> Result<Vec<Event>> {
-        let outcome = match judge(signal, exit) {
+    async fn judge(&self, story: &StoryId, attempt: u32, verdict_so_far: Verdict, task: &Task) -> Result<Vec<Event>> {
+        let outcome = match verdict_so_far {
             Verdict::Rejected(outcome) => Some(outcome),
             // Its source has dropped the story meanwhile: there is nothing that it could be done for.
             Verdict::Promised if task.story.is_none() => Some(Outcome::Interrupted),
@@ -300,6 +319,22 @@ impl Workshop<'_> {
             }
         };
         Ok(vec![verdict(story, attempt, outcome)])
+    }
+
+    /// Waits, in steps, so that a clock that is set or a machine that sleeps does not make it longer.
+    async fn pause(&self, story: &StoryId, until: Timestamp) -> Vec<Event> {
+        let mut stop = self.stop.clone();
+        while let Ok(left) = Duration::try_from(until.duration_since(Timestamp::now())) {
+            if left.is_zero() {
+                break;
+            }
+            self.reporter.activity(&Activity::Waiting { story, until });
+            tokio::select! {
+                () = tokio::time::sleep(left.min(TICK)) => {}
+                _ = stop.reached(Urgency::AfterAttempt) => return Vec::new(),
+            }
+        }
+        vec![Event::PauseEnded { story: story.clone() }]
     }
 
     /// The commands that must succeed before the story counts as done.

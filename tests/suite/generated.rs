@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use git_ralph::agent::Signal;
+use git_ralph::agent::{Signal, Trouble, Usage};
 use git_ralph::checkpoint::Notice;
 use git_ralph::config::{AgentChoice, Finish, Flags};
+use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{End, Event, Opening, Outcome, StopKind};
+use git_ralph::run::{Budget, End, Event, Opening, Outcome, StopKind, Why};
 use git_ralph::story::{ChangeName, StoryId};
+use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -46,6 +48,28 @@ fn limit() -> impl Strategy<Value = Option<Duration>> {
     option::of((1..u64::from(u32::MAX), 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)))
 }
 
+fn cost() -> impl Strategy<Value = Cost> {
+    (0..1_000_000_000_u32).prop_map(|micros| Cost::dollars(f64::from(micros) / 1e6).unwrap())
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    (number(u64::MAX), number(u64::MAX), number(u64::MAX), option::of(any::<u64>()), option::of(cost()))
+        .prop_map(|(input, cached, output, turns, cost)| Usage { input, cached, output, turns, cost })
+}
+
+fn time() -> impl Strategy<Value = Timestamp> {
+    (0..4_000_000_000_i64).prop_map(|seconds| Timestamp::from_second(seconds).unwrap())
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        text().prop_map(|message| Trouble::Configuration { message }),
+        (text(), option::of(time())).prop_map(|(message, resets)| Trouble::Limit { message, resets }),
+        text().prop_map(|message| Trouble::Unavailable { message }),
+        text().prop_map(|message| Trouble::Other { message }),
+    ]
+}
+
 fn flags() -> impl Strategy<Value = Flags> {
     let agent = prop_oneof![text().prop_map(AgentChoice::Named), vec(text(), 1..3).prop_map(AgentChoice::Command)];
     let parts = (
@@ -56,9 +80,13 @@ fn flags() -> impl Strategy<Value = Flags> {
         option::of(limit()),
         option::of(finish()),
         vec(text(), 0..3),
+        (option::of(text()), option::of(cost()), option::of(any::<u64>())),
     );
-    parts.prop_map(|(agent, max_retries, verify, attempt_timeout, idle_timeout, finish, only)| Flags {
+    parts.prop_map(|(agent, max_retries, verify, attempt_timeout, idle_timeout, finish, only, (model, max_cost, max_tokens))| Flags {
         agent,
+        model,
+        max_cost,
+        max_tokens,
         max_retries,
         verify,
         attempt_timeout,
@@ -100,7 +128,10 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         text().prop_map(|reason| Outcome::Failed { reason }),
         (text(), exit(), text()).prop_map(|(command, exit, output)| Outcome::GateRed { command, exit, output }),
         Just(Outcome::Vanished),
-        exit().prop_map(|exit| Outcome::Abnormal { exit }),
+        (exit(), option::of(text())).prop_map(|(exit, message)| Outcome::Abnormal { exit, message }),
+        text().prop_map(|message| Outcome::Misconfigured { message }),
+        (text(), option::of(time())).prop_map(|(message, resets)| Outcome::Limited { message, resets }),
+        text().prop_map(|message| Outcome::Unavailable { message }),
         text().prop_map(|reason| Outcome::Unlandable { reason }),
         Just(Outcome::Interrupted),
     ]
@@ -120,6 +151,10 @@ fn notice() -> impl Strategy<Value = Notice> {
     ]
 }
 
+fn why() -> impl Strategy<Value = Why> {
+    prop_oneof![Just(Why::Limit), Just(Why::Unavailable)]
+}
+
 fn stop_kind() -> impl Strategy<Value = StopKind> {
     prop_oneof![Just(StopKind::AfterAttempt), Just(StopKind::Now), Just(StopKind::Interrupt), Just(StopKind::Terminate)]
 }
@@ -131,6 +166,10 @@ fn end() -> impl Strategy<Value = End> {
         Just(End::LimitReached),
         story_id().prop_map(|story| End::RetriesSpent { story }),
         story_id().prop_map(|story| End::Blocked { story }),
+        (cost(), cost()).prop_map(|(used, most)| End::BudgetSpent { spent: Budget::Cost { used, most } }),
+        (any::<u64>(), any::<u64>()).prop_map(|(used, most)| End::BudgetSpent { spent: Budget::Tokens { used, most } }),
+        text().prop_map(|message| End::Misconfigured { message }),
+        option::of(time()).prop_map(|resets| End::UsageLimit { resets }),
         Just(End::Stopped),
         stop_kind().prop_map(|how| End::Interrupted { how }),
     ]
@@ -165,12 +204,14 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
     let attempt = || (story_id(), number(u32::MAX));
     prop_oneof![
         (attempt(), text(), text()).prop_map(|((story, attempt), title, agent)| Event::AttemptStarted { story, attempt, title, agent }),
-        (attempt(), exit(), signal(), number(u64::MAX), vec(text(), 0..3)).prop_map(
-            |((story, attempt), exit, signal, milliseconds, survivors)| Event::AgentEnded {
+        (attempt(), exit(), signal(), option::of(trouble()), usage(), number(u64::MAX), vec(text(), 0..3)).prop_map(
+            |((story, attempt), exit, signal, trouble, usage, milliseconds, survivors)| Event::AgentEnded {
                 story,
                 attempt,
                 exit,
                 signal,
+                trouble,
+                usage,
                 milliseconds,
                 survivors
             }
@@ -182,6 +223,8 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
             exit,
             milliseconds
         }),
+        (story_id(), time(), why()).prop_map(|(story, until, why)| Event::PauseStarted { story, until, why }),
+        story_id().prop_map(|story| Event::PauseEnded { story }),
         attempt().prop_map(|(story, attempt)| Event::AttemptAccepted { story, attempt }),
         (attempt(), outcome()).prop_map(|((story, attempt), outcome)| Event::AttemptRejected { story, attempt, outcome }),
         (attempt(), oid(), any::<usize>()).prop_map(|((story, attempt), commit, files)| Event::CheckpointLanded {

@@ -1,11 +1,16 @@
 //! The machine, enumerated over every sequence of outcomes to depth 6.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use git_ralph::agent::Signal;
+use jiff::Timestamp;
+
+use git_ralph::agent::{Signal, Trouble};
+use git_ralph::config::LimitWait;
+use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{End, Event, Next, Opening, Outcome, Policy, RunState, Step, StopKind, Verdict, judge};
+use git_ralph::run::{Budget, End, Event, Next, Opening, Outcome, Policy, RunState, Span, Step, StopKind, Usage, Verdict, Why, judge};
 use git_ralph::story::{Story, StoryId};
 
 /// Every way in which an attempt can go.
@@ -21,9 +26,19 @@ enum Way {
     Killed,
     /// The process dies after the agent's end, and the run is resumed.
     KilledLate,
+    /// A usage limit whose end is known.
+    Limited,
+    /// A usage limit whose end is not.
+    LimitedUnknown,
+    /// The model could not be reached.
+    Unavailable,
+    /// A wrong key.
+    Misconfigured,
 }
 
 const WAYS: [Way; 8] = [Way::Green, Way::RedGate, Way::Failed, Way::Vanished, Way::Crashed, Way::Conflict, Way::Killed, Way::KilledLate];
+/// What happens around the agents, with a few of the above.
+const TROUBLES: [Way; 7] = [Way::Green, Way::Failed, Way::Killed, Way::Limited, Way::LimitedUnknown, Way::Unavailable, Way::Misconfigured];
 const DEPTH: u32 = 6;
 
 fn oid(number: usize) -> Oid {
@@ -64,12 +79,23 @@ struct Play {
     accepted: Option<(StoryId, u32)>,
     landed: Vec<StoryId>,
     policy: Policy,
+    used: Usage,
 }
 
 impl Play {
     fn new(ways: Vec<Way>, max_retries: u32) -> Self {
-        let policy = Policy { max_retries, jobs: 1, limit: None, only: Vec::new() };
-        Play { state: opened(), ways, played: 0, current: Way::Green, counted: BTreeMap::new(), accepted: None, landed: Vec::new(), policy }
+        let policy = Policy { max_retries, ..Policy::default() };
+        Play {
+            state: opened(),
+            ways,
+            played: 0,
+            current: Way::Green,
+            counted: BTreeMap::new(),
+            accepted: None,
+            landed: Vec::new(),
+            policy,
+            used: Usage::default(),
+        }
     }
 
     fn tell(&mut self, event: Event) {
@@ -85,7 +111,13 @@ impl Play {
     fn perform(&mut self, step: Step) {
         match step {
             Step::Attempt { story, attempt, feedback } => self.attempt(story, attempt, feedback.is_some()),
-            Step::Judge { story, attempt, exit, signal } => self.judge(story, attempt, &exit, &signal),
+            Step::Judge { story, attempt, exit, signal, trouble } => self.judge(story, attempt, &exit, &signal, trouble.as_ref()),
+            Step::Pause { story, why, begun, .. } => {
+                if !begun {
+                    self.tell(Event::PauseStarted { story: story.clone(), until: Timestamp::UNIX_EPOCH, why });
+                }
+                self.tell(Event::PauseEnded { story });
+            }
             Step::Land { story, attempt } => {
                 assert_eq!(self.accepted, Some((story.clone(), attempt)), "a checkpoint only after COMPLETE and green gates");
                 if self.current == Way::Conflict {
@@ -112,22 +144,40 @@ impl Play {
         assert!(!told || feedback, "what can be told about the last attempt is told");
         self.current = self.next_way();
         self.tell(Event::AttemptStarted { story: story.clone(), attempt, title: String::new(), agent: String::new() });
+        let message = || "m".to_owned();
+        let trouble = match self.current {
+            Way::Limited => Some(Trouble::Limit { message: message(), resets: Some(Timestamp::UNIX_EPOCH) }),
+            Way::LimitedUnknown => Some(Trouble::Limit { message: message(), resets: None }),
+            Way::Unavailable => Some(Trouble::Unavailable { message: message() }),
+            Way::Misconfigured => Some(Trouble::Configuration { message: message() }),
+            _ => None,
+        };
         let (exit, signal) = match self.current {
+            Way::Limited | Way::LimitedUnknown | Way::Unavailable | Way::Misconfigured => (Exit::Code { code: 1 }, Signal::Complete),
             Way::Killed => return self.tell(Event::RunResumed {}),
             Way::Green | Way::RedGate | Way::Conflict | Way::KilledLate => (Exit::Success, Signal::Complete),
             Way::Failed => (Exit::Success, Signal::Failed { reason: "no".into() }),
             Way::Vanished => (Exit::Success, Signal::Nothing),
             Way::Crashed => (Exit::Signal { signal: 9 }, Signal::Complete),
         };
-        self.tell(Event::AgentEnded { story, attempt, exit, signal, milliseconds: 1, survivors: Vec::new() });
+        self.tell(Event::AgentEnded {
+            story,
+            attempt,
+            exit,
+            signal,
+            trouble,
+            usage: self.used.clone(),
+            milliseconds: 1,
+            survivors: Vec::new(),
+        });
         if self.current == Way::KilledLate {
             self.current = Way::Green;
             self.tell(Event::RunResumed {});
         }
     }
 
-    fn judge(&mut self, story: StoryId, attempt: u32, exit: &Exit, signal: &Signal) {
-        match judge(signal, exit) {
+    fn judge(&mut self, story: StoryId, attempt: u32, exit: &Exit, signal: &Signal, trouble: Option<&Trouble>) {
+        match judge(signal, exit, trouble) {
             Verdict::Rejected(outcome) => self.reject(story, attempt, outcome),
             Verdict::Promised if self.current == Way::RedGate => {
                 let outcome = Outcome::GateRed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
@@ -142,7 +192,9 @@ impl Play {
     }
 
     fn reject(&mut self, story: StoryId, attempt: u32, outcome: Outcome) {
-        *self.counted.entry(story.clone()).or_default() += 1;
+        if outcome.costs_retry() {
+            *self.counted.entry(story.clone()).or_default() += 1;
+        }
         self.tell(Event::AttemptRejected { story, attempt, outcome });
     }
 
@@ -183,6 +235,94 @@ fn every_sequence_of_outcomes_to_depth_6_keeps_the_promises_and_ends() {
 }
 
 #[test]
+fn trouble_around_agents_never_lands_and_a_limit_costs_no_retry() {
+    let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
+    for max_retries in 0..=2 {
+        for number in 0..TROUBLES.len().pow(DEPTH) {
+            let ways: Vec<Way> = (0..DEPTH).map(|at| TROUBLES[number / TROUBLES.len().pow(at) % TROUBLES.len()]).collect();
+            let (end, landed) = Play::new(ways.clone(), max_retries).run();
+            let costly = |way: &&Way| matches!(way, Way::Failed | Way::Unavailable);
+            *ends
+                .entry(match &end {
+                    End::AllDone => {
+                        assert_eq!(landed.len(), 3, "{ways:?}");
+                        "done"
+                    }
+                    End::RetriesSpent { .. } => {
+                        assert!(ways.iter().filter(costly).count() > max_retries as usize, "{ways:?}: a limit has cost a retry");
+                        "spent"
+                    }
+                    End::Misconfigured { .. } => {
+                        assert!(ways.contains(&Way::Misconfigured), "{ways:?}");
+                        "misconfigured"
+                    }
+                    other => panic!("{ways:?} ends as {other:?}"),
+                })
+                .or_default() += 1;
+        }
+    }
+    assert!(ends.len() == 3 && ends.values().all(|count| *count > 1000), "every kind of end is reached: {ends:?}");
+}
+
+#[test]
+fn waits_of_unknown_length_grow_and_are_over_when_a_story_lands() {
+    let policy = Policy { limit_pause: Duration::from_secs(300), ..Policy::default() };
+    let mut play = Play::new([&[Way::LimitedUnknown; 6][..], &[Way::Green, Way::LimitedUnknown]].concat(), 0);
+    let mut waits = Vec::new();
+    while let Next::Steps(steps) = play.state.next(&stories(), &policy) {
+        for step in steps {
+            if let Step::Pause { span: Span::For(duration), .. } = &step {
+                waits.push(duration.as_secs() / 60);
+            }
+            play.perform(step);
+        }
+    }
+    assert_eq!(waits, [5, 10, 20, 40, 60, 60, 5]);
+}
+
+#[test]
+fn a_wait_survives_a_restart_and_who_does_not_want_to_wait_can_try() {
+    let (story, until) = ("b".parse::<StoryId>().unwrap(), Timestamp::from_second(4_000_000_000).unwrap());
+    let mut play = Play::new(vec![Way::Limited], 0);
+    let limited = |play: &mut Play, policy: &Policy| match play.state.next(&stories(), policy) {
+        Next::Steps(steps) => steps.into_iter().next().unwrap(),
+        Next::End(end) => panic!("{end:?}"),
+    };
+    let policy = Policy::default();
+    while !matches!(limited(&mut play, &policy), Step::Pause { .. }) {
+        let step = limited(&mut play, &policy);
+        play.perform(step);
+    }
+    let stop = Policy { limit_wait: LimitWait::Stop, ..Policy::default() };
+    assert_eq!(play.state.next(&stories(), &stop), Next::End(End::UsageLimit { resets: Some(Timestamp::UNIX_EPOCH) }));
+    play.tell(Event::PauseStarted { story: story.clone(), until, why: Why::Limit });
+    play.tell(Event::RunResumed {});
+    assert_eq!(limited(&mut play, &policy), Step::Pause { story, why: Why::Limit, span: Span::Until(until), begun: true });
+    assert!(matches!(limited(&mut play, &stop), Step::Attempt { .. }));
+}
+
+#[test]
+fn a_budget_ends_the_loop_before_the_next_agent_and_a_bigger_one_goes_on() {
+    let used = Usage { input: 900, output: 100, cost: Cost::dollars(0.5), ..Usage::default() };
+    let mut play = Play::new(vec![Way::Failed], 3);
+    play.used = used;
+    let broke = Policy { max_cost: Cost::dollars(0.5), ..Policy::default() };
+    let counted = Policy { max_tokens: Some(1000), ..Policy::default() };
+    let rich = Policy { max_cost: Cost::dollars(0.6), max_tokens: Some(1001), ..Policy::default() };
+    while !play.state.stories.values().any(|progress| !progress.rescues.is_empty()) {
+        let Next::Steps(steps) = play.state.next(&stories(), &broke) else { panic!("ended too early") };
+        steps.into_iter().for_each(|step| play.perform(step));
+    }
+    let spent = |policy: &Policy| match play.state.next(&stories(), policy) {
+        Next::End(End::BudgetSpent { spent }) => Some(spent),
+        _ => None,
+    };
+    assert_eq!(spent(&broke), Some(Budget::Cost { used: Cost::dollars(0.5).unwrap(), most: Cost::dollars(0.5).unwrap() }));
+    assert_eq!(spent(&counted), Some(Budget::Tokens { used: 1000, most: 1000 }));
+    assert_eq!(spent(&rich), None);
+}
+
+#[test]
 fn a_stop_at_any_moment_lets_half_attempts_settle_and_then_ends() {
     let stories = stories();
     for how in [StopKind::AfterAttempt, StopKind::Now, StopKind::Interrupt, StopKind::Terminate] {
@@ -216,7 +356,7 @@ fn a_stop_at_any_moment_lets_half_attempts_settle_and_then_ends() {
 #[test]
 fn the_machine_offers_every_step_that_could_start_now() {
     let state = opened();
-    let policy = |jobs| Policy { max_retries: 3, jobs, limit: None, only: Vec::new() };
+    let policy = |jobs| Policy { jobs, ..Policy::default() };
     let offered = |jobs| match state.next(&stories(), &policy(jobs)) {
         Next::Steps(steps) => steps.iter().map(|step| step.story().to_string()).collect::<Vec<_>>(),
         Next::End(end) => panic!("{end:?}"),

@@ -22,3 +22,4 @@ mod runtime;
 mod scenarios;
 mod support;
 mod surroundings;
+mod transcripts;

@@ -189,7 +189,7 @@ proptest! {
         let mut state = RunState::default();
         for event in &events {
             state.apply(event);
-            let _ = state.next(&stories, &Policy { max_retries: 1, jobs: 2, limit: Some(2), only: Vec::new() });
+            let _ = state.next(&stories, &Policy { max_retries: 1, jobs: 2, limit: Some(2), ..Policy::default() });
         }
     }
 }

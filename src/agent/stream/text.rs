@@ -2,42 +2,50 @@
 
 use std::borrow::Cow;
 
-use super::{Scanner, Signal};
+use super::lines::{Line, Splitter};
+use crate::agent::{Scanner, Signal};
 
 /// A longer line cannot be a tag; only its beginning is shown.
 const LONGEST_LINE: usize = 32 * 1024;
 
-/// Reads standard output that is plain text.
-#[derive(Debug, Default)]
+/// Reads a text that arrives in pieces.
+#[derive(Clone, Debug)]
 pub struct TextReader {
     scanner: Scanner,
-    line: Vec<u8>,
-    /// The line under way is longer than the buffer.
-    overlong: bool,
+    splitter: Splitter,
     last: Vec<u8>,
 }
 
+impl Default for TextReader {
+    fn default() -> Self {
+        TextReader { scanner: Scanner::default(), splitter: Splitter::new(LONGEST_LINE), last: Vec::new() }
+    }
+}
+
 impl TextReader {
-    /// Takes a piece of output.
+    /// Takes a piece of it.
     pub fn feed(&mut self, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ended) = match piece.strip_suffix(b"\n") {
-                Some(text) => (text, true),
-                None => (piece, false),
-            };
-            let room = LONGEST_LINE.saturating_sub(self.line.len());
-            self.overlong |= text.len() > room;
-            self.line.extend_from_slice(&text[..text.len().min(room)]);
-            if ended {
-                self.end_line();
+        let TextReader { scanner, splitter, last } = self;
+        splitter.feed(bytes, |line| {
+            read(line, scanner);
+            if !line.bytes.trim_ascii().is_empty() {
+                last.clear();
+                last.extend_from_slice(line.bytes);
             }
-        }
+        });
     }
 
     /// The last line that is not blank, as the agent wrote it.
     #[must_use]
     pub fn last_line(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.last)
+    }
+
+    /// The same, once no more of it will come: the last line may have no end.
+    #[must_use]
+    pub fn very_last_line(&self) -> Cow<'_, str> {
+        let rest = self.splitter.rest().bytes;
+        if rest.trim_ascii().is_empty() { self.last_line() } else { String::from_utf8_lossy(rest) }
     }
 
     /// Whether a promise has been heard so far.
@@ -47,40 +55,28 @@ impl TextReader {
             return true;
         }
         // The last word of many agents has no newline behind it.
+        let rest = self.splitter.rest();
         let mut scratch = self.scanner.clone();
-        if self.line.first() == Some(&b'<') {
-            self.read_line(&mut scratch);
+        if rest.bytes.first() == Some(&b'<') {
+            read(rest, &mut scratch);
         }
         scratch.signal() != Signal::Nothing
     }
 
-    /// The promise, once all of the output is here.
+    /// The promise, once all of the text is here.
     #[must_use]
     pub fn finish(mut self) -> Signal {
-        if !self.line.is_empty() {
-            self.end_line();
-        }
+        read(self.splitter.rest(), &mut self.scanner);
         self.scanner.signal()
     }
+}
 
-    /// Shows the line that is here to a scanner.
-    fn read_line(&self, scanner: &mut Scanner) {
-        if self.overlong {
-            scanner.overlong(&String::from_utf8_lossy(&self.line));
-        } else if scanner.cares_about(&self.line) {
-            scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(&self.line)));
-        }
-    }
-
-    fn end_line(&mut self) {
-        let mut scanner = std::mem::take(&mut self.scanner);
-        self.read_line(&mut scanner);
-        self.scanner = scanner;
-        if !self.line.trim_ascii().is_empty() {
-            std::mem::swap(&mut self.line, &mut self.last);
-        }
-        self.line.clear();
-        self.overlong = false;
+/// Shows a line to a scanner.
+fn read(line: Line<'_>, scanner: &mut Scanner) {
+    if line.overlong {
+        scanner.overlong(&String::from_utf8_lossy(line.bytes));
+    } else if scanner.cares_about(line.bytes) {
+        scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(line.bytes)));
     }
 }
 
@@ -116,7 +112,7 @@ mod tests {
         for _ in 0..1000 {
             reader.feed(&[b'x'; 4096]);
         }
-        assert!(reader.line.capacity() <= 2 * LONGEST_LINE, "{}", reader.line.capacity());
+        assert!(reader.splitter.capacity() <= 2 * LONGEST_LINE, "{}", reader.splitter.capacity());
         reader.feed(b"\n<promise>COMPLETE</promise>\n");
         assert!(reader.concluded());
     }

@@ -1,0 +1,132 @@
+//! aider prints plain text; its own lines in it tell the tokens, the cost and what litellm complains about.
+
+use super::lines::Splitter;
+use crate::agent::Usage;
+use crate::agent::trouble::Fault;
+use crate::cost::Cost;
+
+/// Its own lines are wrapped at the width of a terminal.
+const LONGEST_LINE: usize = 1024;
+/// A complaint is a few lines.
+const LONGEST_COMPLAINT: usize = 2048;
+
+/// Listens for aider's own lines.
+#[derive(Debug)]
+pub struct Aider {
+    splitter: Splitter,
+    usage: Usage,
+    complaint: Option<String>,
+}
+
+impl Default for Aider {
+    fn default() -> Self {
+        Aider { splitter: Splitter::new(LONGEST_LINE), usage: Usage::default(), complaint: None }
+    }
+}
+
+impl Aider {
+    /// Takes a piece of its output.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let Aider { splitter, usage, complaint } = self;
+        splitter.feed(bytes, |line| {
+            let line = String::from_utf8_lossy(line.bytes);
+            if let Some(spent) = tokens(&line) {
+                *usage = usage.plus(&spent);
+                // The model has answered.
+                *complaint = None;
+            } else if line.starts_with("litellm.") || line.starts_with("Empty response received from LLM") {
+                *complaint = Some(line.into_owned());
+            } else if let Some(complaint) = complaint.as_mut().filter(|complaint| complaint.len() < LONGEST_COMPLAINT) {
+                // It goes on, wrapped.
+                if !complaint.ends_with(' ') {
+                    complaint.push(' ');
+                }
+                complaint.push_str(line.trim_start());
+            }
+        });
+    }
+
+    /// What it used up.
+    pub fn usage(&self) -> Usage {
+        self.usage.clone()
+    }
+
+    /// What it complained about last, if the model did not answer after that.
+    pub fn fault(&self) -> Option<Fault> {
+        let complaint = self.complaint.as_deref()?;
+        let kind = complaint.strip_prefix("litellm.").and_then(|rest| rest.split(':').next()).unwrap_or_default();
+        let status = match kind {
+            "AuthenticationError" => 401,
+            "PermissionDeniedError" => 403,
+            "NotFoundError" => 404,
+            "BadRequestError" | "ContextWindowExceededError" | "UnprocessableEntityError" => 400,
+            "RateLimitError" => 429,
+            _ => 500,
+        };
+        let words = complaint.split(" - ").nth(1).unwrap_or(complaint).split("  ").next().unwrap_or_default();
+        Some(Fault::new(Some(status), words.split(" Retrying in ").next().unwrap_or(words).trim()))
+    }
+}
+
+/// `Tokens: 2.5k sent, 1.2k cache hit, 35 received. Cost: $0.01 message, $0.02 session.`
+fn tokens(line: &str) -> Option<Usage> {
+    let (tokens, cost) = line.strip_prefix("Tokens: ")?.split_once('.').map(|_| match line.find(" Cost: $") {
+        Some(at) => (&line["Tokens: ".len()..at], Some(&line[at + " Cost: $".len()..])),
+        None => (&line["Tokens: ".len()..], None),
+    })?;
+    let mut usage = Usage::default();
+    for part in tokens.trim_end_matches('.').split(", ") {
+        let Some((number, what)) = part.split_once(' ') else { continue };
+        match what {
+            "sent" => usage.input = thousands(number),
+            "cache hit" => usage.cached = thousands(number),
+            "received" => usage.output = thousands(number),
+            _ => {}
+        }
+    }
+    usage.cost = cost.and_then(|cost| cost.split(' ').next()?.parse().ok()).and_then(Cost::told);
+    Some(usage)
+}
+
+/// `35`, `2.5k`, `1.2M`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
+fn thousands(text: &str) -> u64 {
+    let (number, factor) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1e3),
+        Some(b'M') => (&text[..text.len() - 1], 1e6),
+        _ => (text, 1.0),
+    };
+    number.replace(',', "").parse::<f64>().map_or(0, |number| (number * factor).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_and_cost_are_read_from_its_own_line() {
+        let table = [
+            ("Tokens: 2.5k sent, 35 received.", (2500, 0, 35, None)),
+            (
+                "Tokens: 12k sent, 10k cache hit, 1.5k received. Cost: $0.02 message, $0.05 session.",
+                (12000, 10000, 1500, Cost::dollars(0.02)),
+            ),
+        ];
+        for (line, expected) in table {
+            let usage = tokens(line).unwrap();
+            assert_eq!((usage.input, usage.cached, usage.output, usage.cost), expected, "{line}");
+        }
+        assert_eq!(tokens("Tokens are what they are."), None);
+    }
+
+    #[test]
+    fn a_complaint_is_forgotten_when_the_model_answers() {
+        let mut aider = Aider::default();
+        aider.feed(
+            b"litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for\nfake-model. Please try again in 1s.\n",
+        );
+        assert!(aider.fault().is_some());
+        aider.feed(b"Tokens: 1 sent, 1 received.\n");
+        assert_eq!(aider.fault(), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! `stream-json` of Claude Code and Qwen Code: the final message is the `result` of the line of that type.
+
+use jiff::Timestamp;
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::{Said, Usage};
+use crate::cost::Cost;
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match line.text_at(&["type"]).as_deref() {
+        Some("assistant") => assistant(talk, line, say),
+        Some("user") => talk.goes_on(),
+        Some("system") if line.is("subtype", "api_retry") || line.is("subtype", "retry") => {
+            let reason = line.text_at(&["error"]).unwrap_or_default();
+            talk.tries_again(fault(line.at("error_status").and_then(Json::count), &reason));
+        }
+        Some("rate_limit_event") => {
+            let info = line.at("rate_limit_info");
+            if let Some(info) = info.filter(|info| info.is("status", "rejected")) {
+                talk.resets = info.at("resetsAt").and_then(Json::count).and_then(epoch);
+            }
+        }
+        Some("result") => result(talk, line),
+        _ => {}
+    }
+}
+
+fn assistant(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    talk.goes_on();
+    let Some(message) = line.at("message") else { return };
+    // Every part of a message repeats its usage. The sum stands until the result has the right one.
+    let id = message.text_at(&["id"]).unwrap_or_default();
+    if talk.id != id {
+        talk.id = id.into_owned();
+        if let Some(used) = message.at("usage") {
+            talk.usage = talk.usage.plus(&usage(used));
+        }
+    }
+    if let Some(content) = message.at("content") {
+        content.each(|part| match part.text_at(&["type"]).as_deref() {
+            Some("text") => say_text(&part.text_at(&["text"]).unwrap_or_default(), say),
+            Some("tool_use") => say_tool(&part.text_at(&["name"]).unwrap_or_default(), part.at("input"), say),
+            _ => {}
+        });
+    }
+}
+
+fn result(talk: &mut Talk, line: Json<'_>) {
+    talk.goes_on();
+    if let Some(used) = line.at("usage") {
+        talk.usage = Usage {
+            turns: line.at("num_turns").and_then(Json::count),
+            cost: line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told),
+            ..usage(used)
+        };
+    }
+    let words = line.text_at(&["result"]).or_else(|| line.text_at(&["error", "message"]));
+    let subtype = line.text_at(&["subtype"]).unwrap_or_default();
+    // An API error has the subtype "success".
+    if line.at("is_error").is_some_and(Json::is_true) || subtype != "success" {
+        let message = words.as_deref().unwrap_or(&subtype);
+        talk.fails(fault(line.at("api_error_status").and_then(Json::count), message));
+    } else {
+        talk.says(&words.unwrap_or_default());
+        talk.ends();
+    }
+}
+
+fn usage(used: Json<'_>) -> Usage {
+    let count = |key| used.count_at(&[key]);
+    let cached = count("cache_read_input_tokens");
+    // One client counts what came from its cache as input, the other beside it; the one that does also has a total.
+    let beside = if used.at("total_tokens").is_some() { 0 } else { cached.saturating_add(count("cache_creation_input_tokens")) };
+    Usage { input: count("input_tokens").saturating_add(beside), cached, output: count("output_tokens"), ..Usage::default() }
+}
+
+fn epoch(seconds: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+}

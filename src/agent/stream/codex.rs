@@ -1,0 +1,59 @@
+//! `codex exec --json`: the final message is the last agent message of a completed turn.
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::{Said, Usage};
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match line.text_at(&["type"]).as_deref() {
+        Some("turn.started") => talk.goes_on(),
+        Some("item.started" | "item.updated") => talk.goes_on(),
+        Some("item.completed") => {
+            if let Some(item) = line.at("item") {
+                completed(talk, item, say);
+            }
+        }
+        Some("turn.completed") => {
+            if let Some(used) = line.at("usage") {
+                let count = |key| used.count_at(&[key]);
+                let used = Usage {
+                    input: count("input_tokens"),
+                    cached: count("cached_input_tokens"),
+                    output: count("output_tokens"),
+                    ..Usage::default()
+                };
+                talk.usage = talk.usage.plus(&used);
+            }
+            talk.ends();
+        }
+        Some("turn.failed") => talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
+        // Not the end: it tries again by itself, and says so.
+        Some("error") => talk.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
+        _ => {}
+    }
+}
+
+fn completed(talk: &mut Talk, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match item.text_at(&["type"]).as_deref() {
+        Some("agent_message") => {
+            let text = item.text_at(&["text"]).unwrap_or_default();
+            talk.goes_on();
+            talk.says(&text);
+            say_text(&text, say);
+        }
+        // A warning, for instance about a model that it does not know; what it is thinking.
+        Some("error" | "reasoning") => {}
+        Some("file_change") => {
+            talk.goes_on();
+            if let Some(changes) = item.at("changes") {
+                changes.each(|change| say_tool("edit", Some(change), say));
+            }
+        }
+        Some(kind) => {
+            talk.goes_on();
+            say_tool(kind, Some(item), say);
+        }
+        None => {}
+    }
+}

@@ -1,0 +1,47 @@
+//! `copilot --output-format json`: the final message is the last one of the assistant that asks for no tool.
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::Said;
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    let Some(data) = line.at("data") else {
+        if line.is("type", "result") {
+            result(talk, line);
+        }
+        return;
+    };
+    match line.text_at(&["type"]).as_deref() {
+        Some("assistant.message") => {
+            let text = data.text_at(&["content"]).unwrap_or_default();
+            say_text(&text, say);
+            talk.goes_on();
+            // With a tool to use it is not the last word; with a parent it is the word of a helper.
+            let last = !data.at("toolRequests").is_some_and(Json::has_items) && data.text_at(&["parentToolCallId"]).is_none();
+            if last {
+                talk.says(&text);
+            }
+        }
+        Some("assistant.turn_start") => talk.goes_on(),
+        Some("tool.execution_start") => {
+            talk.goes_on();
+            say_tool(&data.text_at(&["toolName"]).unwrap_or_default(), data.at("arguments"), say);
+        }
+        Some("model.call_failure") => talk.tries_again(fault(data.at("statusCode").and_then(Json::count), "")),
+        Some("session.error") => {
+            let message = data.text_at(&["message"]).unwrap_or_default();
+            let status = data.at("statusCode").and_then(Json::count).or_else(|| message.contains("prompt as too long").then_some(400));
+            talk.fails(fault(status, &message));
+        }
+        _ => {}
+    }
+}
+
+fn result(talk: &mut Talk, line: Json<'_>) {
+    match line.at("exitCode").and_then(Json::count) {
+        Some(0) => talk.ends(),
+        _ if talk.concluded() => {}
+        _ => talk.fails(fault(None, "ended with an error")),
+    }
+}

@@ -1,0 +1,37 @@
+//! `gemini -o stream-json`: the final message is what the assistant said after the last tool; the prompt is echoed.
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::{Said, Usage};
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match line.text_at(&["type"]).as_deref() {
+        Some("message") if line.is("role", "assistant") => {
+            let text = line.text_at(&["content"]).unwrap_or_default();
+            if !line.at("delta").is_some_and(Json::is_true) {
+                talk.goes_on();
+            }
+            talk.says(&text);
+            say_text(&text, say);
+        }
+        Some("message" | "tool_result") => talk.goes_on(),
+        Some("tool_use") => {
+            talk.goes_on();
+            say_tool(&line.text_at(&["tool_name"]).unwrap_or_default(), line.at("parameters"), say);
+        }
+        Some("result") => {
+            if let Some(stats) = line.at("stats") {
+                let count = |key| stats.count_at(&[key]);
+                talk.usage =
+                    Usage { input: count("input_tokens"), cached: count("cached"), output: count("output_tokens"), ..Usage::default() };
+            }
+            if line.is("status", "success") {
+                talk.ends();
+            } else {
+                talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default()));
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,61 @@
+//! `goose run --output-format stream-json`: the final message is the last one of the assistant before `complete`.
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::{Said, Usage};
+
+/// How goose begins a message that is not the model's: it exits 0 all the same.
+const ERROR: &str = "Ran into this error";
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match line.text_at(&["type"]).as_deref() {
+        Some("message") => {
+            let Some(message) = line.at("message") else { return };
+            let id = message.text_at(&["id"]).unwrap_or_default();
+            // A message may come in several pieces of the same id.
+            if id.is_empty() || talk.id != id || !message.is("role", "assistant") {
+                talk.goes_on();
+            }
+            talk.id = id.into_owned();
+            if message.is("role", "assistant") {
+                assistant(talk, message, say);
+            }
+        }
+        Some("complete") => {
+            let count = |key| line.count_at(&[key]);
+            let total = count("total_tokens");
+            // Older ones have a total only.
+            let input = if line.at("input_tokens").is_some() { count("input_tokens") } else { total };
+            talk.usage = Usage { input, output: count("output_tokens"), ..Usage::default() };
+            talk.ends();
+        }
+        Some("error") => talk.fails(fault(None, &line.text_at(&["error"]).unwrap_or_default())),
+        _ => {}
+    }
+}
+
+fn assistant(talk: &mut Talk, message: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    let Some(content) = message.at("content") else { return };
+    // The model's messages have an id, those of the client do not.
+    let own = talk.id.is_empty();
+    content.each(|part| match part.text_at(&["type"]).as_deref() {
+        Some("text") => {
+            let text = part.text_at(&["text"]).unwrap_or_default();
+            if own && text.starts_with(ERROR) {
+                let words = text.split_once(": ").map_or(&*text, |(_, words)| words);
+                talk.fails(fault(None, words.split("\n\n").next().unwrap_or_default()));
+            } else {
+                talk.says(&text);
+            }
+            say_text(&text, say);
+        }
+        Some("toolRequest") => {
+            talk.goes_on();
+            let call = part.find(&["toolCall", "value"]);
+            let name = call.and_then(|call| call.text_at(&["name"])).unwrap_or_default();
+            say_tool(&name, call.and_then(|call| call.at("arguments")), say);
+        }
+        _ => {}
+    });
+}

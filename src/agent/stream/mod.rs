@@ -1,0 +1,260 @@
+//! What clients print: one dialect a stream format, all of them heard through the same ears.
+//!
+//! A [`Reader`] takes bytes as they come. Of a structured stream only the client's own final message is searched for the
+//! promise: tool output, echoed prompts and what was said before the last tool was used never are.
+
+mod aider;
+mod claude;
+mod codex;
+mod copilot;
+mod gemini;
+mod goose;
+mod json;
+mod lines;
+mod opencode;
+mod talk;
+mod text;
+
+pub use text::TextReader;
+
+use std::str::FromStr;
+
+use jiff::Zoned;
+
+use self::aider::Aider;
+use self::json::Json;
+use self::lines::Splitter;
+use self::talk::Talk;
+use super::trouble::{Clues, Fault, from_words};
+use super::{Heard, Said, Signal};
+use crate::process::Exit;
+
+/// A line of JSON that is longer than this is skipped: no final message is, tool output may be.
+const LONGEST_LINE: usize = 1024 * 1024;
+/// How much of the end of standard error is looked at.
+const LONGEST_TAIL: usize = 4 * 1024;
+
+/// How a client prints what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Plain text: all of it is the message.
+    Text,
+    /// Plain text with aider's own lines about tokens and errors.
+    Aider,
+    /// `stream-json` of Claude Code and Qwen Code.
+    Claude,
+    /// `codex exec --json`.
+    Codex,
+    /// `opencode run --format json`.
+    Opencode,
+    /// `gemini -o stream-json`.
+    Gemini,
+    /// `goose run --output-format stream-json`.
+    Goose,
+    /// `copilot --output-format json`.
+    Copilot,
+}
+
+impl Format {
+    /// Every name that `ralph.<name>.format` takes.
+    pub const NAMES: [(&'static str, Format); 9] = [
+        ("text", Format::Text),
+        ("aider", Format::Aider),
+        ("claude", Format::Claude),
+        ("qwen", Format::Claude),
+        ("codex", Format::Codex),
+        ("opencode", Format::Opencode),
+        ("gemini", Format::Gemini),
+        ("goose", Format::Goose),
+        ("copilot", Format::Copilot),
+    ];
+
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, format)| *format == self).map_or("text", |(name, _)| name)
+    }
+
+    /// Whether what it prints says what it cost.
+    #[must_use]
+    pub fn tells_cost(self) -> bool {
+        matches!(self, Format::Claude | Format::Opencode | Format::Aider)
+    }
+
+    /// Whether what it prints says how many tokens were used.
+    #[must_use]
+    pub fn tells_tokens(self) -> bool {
+        !matches!(self, Format::Text | Format::Copilot)
+    }
+
+    /// What reads one line of it, if it is made of JSON.
+    fn dialect(self) -> Option<Dialect> {
+        match self {
+            Format::Text | Format::Aider => None,
+            Format::Claude => Some(claude::line),
+            Format::Codex => Some(codex::line),
+            Format::Opencode => Some(opencode::line),
+            Format::Gemini => Some(gemini::line),
+            Format::Goose => Some(goose::line),
+            Format::Copilot => Some(copilot::line),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("'{text}' is not one of {}", names.join(", "))
+        })
+    }
+}
+
+type Dialect = fn(&mut Talk, Json<'_>, &mut dyn FnMut(Said<'_>));
+
+/// Reads what one agent prints.
+#[derive(Debug)]
+pub struct Reader {
+    format: Format,
+    splitter: Splitter,
+    talk: Talk,
+    /// A client that was called in another way prints text after all: it is heard as long as nothing structured has come.
+    plain: Option<TextReader>,
+    aider: Aider,
+    stderr: Vec<u8>,
+}
+
+impl Reader {
+    /// For a client that prints in the given format.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        Reader {
+            format,
+            splitter: Splitter::new(LONGEST_LINE),
+            talk: Talk::default(),
+            plain: Some(TextReader::default()),
+            aider: Aider::default(),
+            stderr: Vec::new(),
+        }
+    }
+
+    /// Takes a piece of standard output; what is in it for the screen goes to `say`.
+    pub fn feed(&mut self, bytes: &[u8], say: &mut dyn FnMut(Said<'_>)) {
+        if let Some(plain) = &mut self.plain {
+            plain.feed(bytes);
+        }
+        if self.format == Format::Aider {
+            self.aider.feed(bytes);
+        }
+        if let Some(dialect) = self.format.dialect() {
+            let Reader { splitter, talk, .. } = self;
+            splitter.feed(bytes, |line| {
+                if !line.overlong {
+                    read(line.bytes, dialect, talk, say);
+                }
+            });
+        }
+        if self.talk.begun {
+            self.plain = None;
+        }
+        if let Some(plain) = &self.plain {
+            say(Said::Text(&plain.last_line()));
+        }
+    }
+
+    /// Takes a piece of standard error.
+    pub fn feed_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.extend_from_slice(&bytes[bytes.len().saturating_sub(LONGEST_TAIL)..]);
+        if self.stderr.len() > 2 * LONGEST_TAIL {
+            self.stderr.drain(..self.stderr.len() - LONGEST_TAIL);
+        }
+    }
+
+    /// Whether the last word has been said so far.
+    #[must_use]
+    pub fn concluded(&self) -> bool {
+        self.plain.as_ref().map_or_else(|| self.talk.concluded(), TextReader::concluded)
+    }
+
+    /// What was heard, once all of it is here and the process has ended in the given way.
+    #[must_use]
+    pub fn finish(mut self, exit: &Exit, now: &Zoned) -> Heard {
+        if let Some(dialect) = self.format.dialect() {
+            let Reader { splitter, talk, .. } = &mut self;
+            let rest = splitter.rest();
+            if !rest.overlong {
+                // The last line of many clients has no end.
+                read(rest.bytes, dialect, talk, &mut |_| {});
+            }
+        }
+        let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
+        match self.plain.take().filter(|_| !self.talk.begun) {
+            Some(plain) => self.finish_plain(plain, exit, &stderr, now),
+            None => self.talk.finish(exit, &stderr, now),
+        }
+    }
+
+    fn finish_plain(self, plain: TextReader, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
+        let last = plain.very_last_line().into_owned();
+        let signal = plain.finish();
+        let usage = self.aider.usage();
+        if signal != Signal::Nothing {
+            return Heard { signal, trouble: None, usage };
+        }
+        let clues = Clues { retries: 1, resets: None };
+        let trouble = match self.aider.fault() {
+            Some(fault) => Some(fault.trouble(&clues, now)),
+            None => [last.as_str(), stderr].iter().find_map(|text| from_words(text, exit, now)),
+        };
+        Heard { signal, trouble, usage }
+    }
+}
+
+fn read(bytes: &[u8], dialect: Dialect, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) {
+    let text = String::from_utf8_lossy(bytes);
+    let Some(line) = Json::parse(&text) else { return };
+    if line.at("type").is_some() {
+        talk.begun = true;
+        dialect(talk, line, say);
+    } else {
+        // Some clients print everything as one list when asked for it in another way.
+        line.each(|item| {
+            talk.begun |= item.at("type").is_some();
+            dialect(talk, item, say);
+        });
+    }
+}
+
+/// Tells the use of a tool, with what it is used on.
+fn say_tool(name: &str, input: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) {
+    const TARGETS: [&str; 12] = [
+        "file_path",
+        "filePath",
+        "path",
+        "absolute_path",
+        "notebook_path",
+        "command",
+        "cmd",
+        "pattern",
+        "query",
+        "url",
+        "prompt",
+        "description",
+    ];
+    let target = input.and_then(|input| TARGETS.iter().find_map(|key| input.text_at(&[key])));
+    say(Said::Tool { name, target: target.as_deref().unwrap_or_default() });
+}
+
+/// Tells the lines of a text.
+fn say_text(text: &str, say: &mut dyn FnMut(Said<'_>)) {
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        say(Said::Text(line));
+    }
+}
+
+fn fault(status: Option<u64>, message: &str) -> Fault {
+    Fault::new(status.and_then(|status| u16::try_from(status).ok()), message)
+}

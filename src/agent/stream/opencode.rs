@@ -1,0 +1,56 @@
+//! `opencode run --format json`: the final message is the text of the step that finished with the reason `stop`.
+
+use super::json::Json;
+use super::talk::Talk;
+use super::{fault, say_text, say_tool};
+use crate::agent::{Said, Usage};
+use crate::cost::Cost;
+
+pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    let part = line.at("part");
+    match line.text_at(&["type"]).as_deref() {
+        Some("step_start") => talk.goes_on(),
+        Some("tool_use") => {
+            talk.goes_on();
+            let name = part.and_then(|part| part.text_at(&["tool"])).unwrap_or_default();
+            say_tool(&name, part.and_then(|part| part.find(&["state", "input"])), say);
+        }
+        Some("text") => {
+            let text = part.and_then(|part| part.text_at(&["text"])).unwrap_or_default();
+            talk.says(&text);
+            talk.ends_part();
+            say_text(&text, say);
+        }
+        Some("step_finish") => {
+            let Some(part) = part else { return };
+            talk.usage = talk.usage.plus(&usage(part));
+            if part.is("reason", "stop") {
+                talk.ends();
+            } else {
+                talk.goes_on();
+            }
+        }
+        Some("error") => {
+            let Some(error) = line.at("error") else { return };
+            let name = error.text_at(&["name"]).unwrap_or_default();
+            let message = error.text_at(&["data", "message"]).unwrap_or_else(|| name.clone());
+            let wait = error.text_at(&["data", "responseHeaders", "retry-after"]);
+            let message = wait.map_or_else(|| message.to_string(), |seconds| format!("{message} (retry after {seconds}s)"));
+            let status = error.find(&["data", "statusCode"]).and_then(Json::count);
+            talk.fails(fault(status.or_else(|| name.contains("ContextOverflow").then_some(400)), &message));
+        }
+        _ => {}
+    }
+}
+
+fn usage(part: Json<'_>) -> Usage {
+    let count = |path: &[&str]| part.count_at(path);
+    let cached = count(&["tokens", "cache", "read"]);
+    Usage {
+        input: count(&["tokens", "input"]).saturating_add(cached).saturating_add(count(&["tokens", "cache", "write"])),
+        cached,
+        output: count(&["tokens", "output"]).saturating_add(count(&["tokens", "reasoning"])),
+        turns: Some(1),
+        cost: part.at("cost").and_then(Json::number).and_then(Cost::told),
+    }
+}

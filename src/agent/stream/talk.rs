@@ -1,0 +1,92 @@
+//! What has been understood of a structured stream so far, whatever its dialect.
+
+use jiff::{Timestamp, Zoned};
+
+use super::text::TextReader;
+use crate::agent::trouble::{Clues, Fault, from_words};
+use crate::agent::{Heard, Signal, Trouble, Usage};
+use crate::process::Exit;
+
+/// The state that all dialects share.
+#[derive(Debug, Default)]
+pub struct Talk {
+    /// A line of the dialect has been heard.
+    pub begun: bool,
+    /// What the client used up.
+    pub usage: Usage,
+    /// When the allowance comes back, if the client has said so.
+    pub resets: Option<Timestamp>,
+    /// The message under way, told apart from the one before.
+    pub id: String,
+    message: TextReader,
+    ended: bool,
+    fault: Option<Fault>,
+    hitch: Option<Fault>,
+    retries: u32,
+}
+
+impl Talk {
+    /// The client goes on working: what it has said was not its final message.
+    pub fn goes_on(&mut self) {
+        self.message = TextReader::default();
+        self.ended = false;
+    }
+
+    /// The client says something that may be (part of) its final message.
+    pub fn says(&mut self, text: &str) {
+        self.message.feed(text.as_bytes());
+    }
+
+    /// A part of its message is complete.
+    pub fn ends_part(&mut self) {
+        self.message.feed(b"\n");
+    }
+
+    /// The client says that it is through.
+    pub fn ends(&mut self) {
+        self.ended = true;
+        self.hitch = None;
+    }
+
+    /// The client gives up.
+    pub fn fails(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+    }
+
+    /// Something did not work and the client tries again by itself.
+    pub fn tries_again(&mut self, fault: Fault) {
+        self.retries = self.retries.saturating_add(1);
+        self.hitch = Some(fault);
+    }
+
+    /// Whether it has said its last word: a promise, or that it gives up.
+    pub fn concluded(&self) -> bool {
+        self.fault.is_some() || (self.ended && self.message.clone().finish() != Signal::Nothing)
+    }
+
+    /// What it comes to.
+    pub fn finish(self, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
+        let Talk { usage, resets, message, ended, fault, hitch, retries, .. } = self;
+        let clues = Clues { retries, resets };
+        let stalled = matches!(exit, Exit::Stalled { .. } | Exit::TimedOut { .. });
+        let cut_short = !ended && (stalled || matches!(exit, Exit::Code { .. }));
+        let trouble = match (fault, hitch) {
+            (Some(fault), _) => Some(fault.trouble(&clues, now)),
+            // It was waiting for something that would not come back for long.
+            (None, Some(hitch)) if stalled => Some(hitch.trouble(&Clues { retries: 0, resets }, now)).filter(is_limit),
+            (None, Some(hitch)) if cut_short => Some(hitch.trouble(&clues, now)),
+            _ if cut_short => from_words(stderr, exit, now),
+            _ => None,
+        };
+        let signal = match message.finish() {
+            // A success counts only when the client itself was through with it.
+            Signal::Complete if !ended || trouble.is_some() => Signal::Nothing,
+            signal => signal,
+        };
+        Heard { signal, trouble, usage }
+    }
+}
+
+fn is_limit(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Limit { .. })
+}

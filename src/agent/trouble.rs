@@ -1,0 +1,224 @@
+//! What a client's complaint means: by its status if it has one, else by its words. Pure.
+
+use jiff::{Timestamp, Zoned};
+
+use super::Trouble;
+use super::reset::{reset_in, seconds_until};
+use crate::process::Exit;
+
+/// A complaint longer than this is cut.
+const LONGEST_MESSAGE: usize = 1024;
+/// A wait from which on a refusal is an allowance that is used up rather than a rush.
+const LONG_WAIT: i64 = 60;
+/// A reset that is further away than this was misread.
+const TOO_FAR: i64 = 40 * 24 * 3600;
+
+/// A complaint as a client makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    status: Option<u16>,
+    message: String,
+}
+
+/// What else is known about it.
+#[derive(Clone, Debug)]
+pub struct Clues {
+    /// How often the client had tried again by itself.
+    pub retries: u32,
+    /// When the allowance comes back, if the client has said so in a structured way.
+    pub resets: Option<Timestamp>,
+}
+
+impl Fault {
+    /// With the status of the answer, if it was told.
+    pub fn new(status: Option<u16>, message: &str) -> Self {
+        let message = message.trim();
+        Fault { status, message: message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned() }
+    }
+
+    /// What it means.
+    pub fn trouble(&self, clues: &Clues, now: &Zoned) -> Trouble {
+        let words = self.message.to_lowercase();
+        let status = self.status.or_else(|| status_in(&words)).or_else(|| words.contains("rate limit").then_some(429));
+        let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(|reset| seconds_until(*reset, now) < TOO_FAR);
+        let message = self.in_words(status);
+        let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
+        let used_up = clues.resets.is_some() || has(LIMIT) || (words.contains("limit reached") && !words.contains("rate limit"));
+        // A client that does not even try again was told to stay away for long.
+        let long = resets.map_or(clues.retries == 0, |reset| seconds_until(reset, now) >= LONG_WAIT);
+        match status {
+            _ if used_up => Trouble::Limit { message, resets },
+            _ if has(REFUSED) => Trouble::Configuration { message },
+            Some(429) if long => Trouble::Limit { message, resets },
+            Some(408 | 409 | 425 | 429 | 500..) => Trouble::Unavailable { message },
+            Some(400..) => Trouble::Configuration { message },
+            _ if has(UNAVAILABLE) => Trouble::Unavailable { message },
+            _ => Trouble::Other { message },
+        }
+    }
+
+    fn in_words(&self, status: Option<u16>) -> String {
+        match (self.message.is_empty(), status) {
+            (true, Some(status)) => format!("the model's API answered with status {status}"),
+            (true, None) => "ended with an error".to_owned(),
+            (false, _) => self.message.clone(),
+        }
+    }
+}
+
+/// Words of an allowance that is used up.
+const LIMIT: &[&str] = &[
+    "usage limit",
+    "hit your limit",
+    "hit your usage",
+    "exhausted your",
+    "exceeded your current quota",
+    "insufficient_quota",
+    "quota exceeded",
+    "quota will reset",
+    "out of extra usage",
+];
+/// Words of a request that will be refused again.
+const REFUSED: &[&str] = &[
+    "invalid api key",
+    "invalid x-api-key",
+    "api key not",
+    "incorrect api key",
+    "not logged in",
+    "please run /login",
+    "authentication",
+    "unauthorized",
+    "credit balance is too low",
+    "prompt is too long",
+    "prompt as too long",
+    "context limit",
+    "context length",
+    "invalid_request_error",
+    "root/sudo privileges",
+    "set an auth method",
+];
+/// Words of a model that could not be reached just now.
+const UNAVAILABLE: &[&str] = &[
+    "overloaded",
+    "high demand",
+    "timed out",
+    "timeout",
+    "disconnect",
+    "connect",
+    "network",
+    "econn",
+    "enotfound",
+    "fetch failed",
+    "stream ended",
+    "stream closed",
+    "socket",
+    "server error",
+    "unavailable",
+    "empty response",
+    "try again later",
+];
+
+/// The HTTP status that a complaint names.
+fn status_in(words: &str) -> Option<u16> {
+    const BEFORE: [&str; 9] =
+        ["status", "status:", "status code", "http", "api error:", "\"code\":", "last error:", "server error", "request rejected"];
+    let digits = |at: usize| words.get(at..at + 3).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let starts = words.match_indices(['4', '5']).map(|(at, _)| at);
+    let whole = |at: usize| {
+        !words[..at].ends_with(|c: char| c.is_ascii_alphanumeric()) && !words[at + 3..].starts_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let named = |at: usize| {
+        let before = words[..at].trim_end_matches([' ', '(']);
+        BEFORE.iter().any(|word| before.ends_with(word))
+    };
+    starts.filter(|at| digits(*at).is_some() && whole(*at) && named(*at)).find_map(|at| digits(at)?.parse().ok())
+}
+
+/// How the clients begin a complaint that they print as plain text.
+const OPENINGS: &[&str] = &[
+    "API Error:",
+    "[API Error:",
+    "Invalid API key",
+    "Not logged in",
+    "Please run /login",
+    "Credit balance is too low",
+    "You've hit your",
+    "You\u{2019}ve hit your",
+    "Claude AI usage limit reached",
+    "Claude usage limit reached",
+    "Ran into this error",
+    "Authentication failed with provider",
+    "Error: No authentication information found",
+    "Please set an Auth method",
+    "--dangerously-skip-permissions cannot be used with root/sudo privileges",
+];
+
+/// The complaint that a client's plain text ends with; text that only resembles one is none.
+pub fn from_words(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
+    let failed = matches!(exit, Exit::Code { .. });
+    let complaint = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) && (failed || line.starts_with("Ran into this error")))?;
+    Some(Fault::new(None, complaint).trouble(&Clues { retries: 1, resets: None }, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(status: Option<u16>, message: &str, retries: u32) -> &'static str {
+        let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().unwrap();
+        match Fault::new(status, message).trouble(&Clues { retries, resets: None }, &now) {
+            Trouble::Configuration { .. } => "configuration",
+            Trouble::Limit { resets: Some(_), .. } => "limit with a time",
+            Trouble::Limit { .. } => "limit",
+            Trouble::Unavailable { .. } => "unavailable",
+            Trouble::Other { .. } => "other",
+        }
+    }
+
+    #[test]
+    fn the_table_of_complaints() {
+        let table = [
+            (Some(401), "Invalid API key · Fix external API key", 10, "configuration"),
+            (Some(400), "Prompt is too long", 0, "configuration"),
+            (Some(404), "model: nope", 0, "configuration"),
+            (None, "Not logged in · Please run /login", 0, "configuration"),
+            (None, "unexpected status 401 Unauthorized: invalid x-api-key, url: http://127.0.0.1:4291/v1", 5, "configuration"),
+            (None, r#"[API Error: {"error":{"code":403,"message":"denied"}}]"#, 0, "configuration"),
+            (Some(429), "API Error: Request rejected (429) · This request would exceed your rate limit.", 10, "unavailable"),
+            (Some(429), "API Error: Request rejected (429) · This request would exceed your rate limit.", 0, "limit"),
+            (None, "exceeded retry limit, last status: 429 Too Many Requests", 5, "unavailable"),
+            (Some(429), "Rate limit reached for m. Please try again in 1s.", 5, "unavailable"),
+            (Some(429), "Rate limit reached for m. Please try again in 3600s.", 5, "limit with a time"),
+            (None, "Rate limit exceeded: Please try again in 1s.", 0, "unavailable"),
+            (None, "You've hit your limit · resets 1:06am (UTC)", 0, "limit with a time"),
+            (None, "You’ve hit your usage limit. Upgrade or try again at 1:03 AM.", 0, "limit with a time"),
+            (None, "5-hour limit reached ∙ resets 3pm", 0, "limit with a time"),
+            (None, "[API Error: You have exhausted your daily quota on this model.]", 0, "limit"),
+            (Some(500), "Internal server error", 10, "unavailable"),
+            (Some(529), "Overloaded", 10, "unavailable"),
+            (None, "Server error: Server error (529 <unknown status code>): Overloaded.", 0, "unavailable"),
+            (None, "stream disconnected before completion: stream closed before response.completed", 5, "unavailable"),
+            (None, "Request timed out", 1, "unavailable"),
+            (None, "error_max_turns", 0, "other"),
+            (None, "line 429 of the file has a bug", 0, "other"),
+        ];
+        for (status, message, retries, expected) in table {
+            assert_eq!(kind(status, message, retries), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn text_that_only_speaks_of_a_limit_is_no_complaint() {
+        let now = Zoned::now();
+        let failed = Exit::Code { code: 1 };
+        for text in ["the docs say: You've hit your limit · resets 1am", "error: usage limit", "API error handling is done"] {
+            assert_eq!(from_words(text, &failed, &now), None, "{text}");
+        }
+        assert_eq!(from_words("You've hit your limit · resets 1am", &Exit::Success, &now), None);
+        assert!(matches!(from_words("You've hit your limit · resets 1am\n", &failed, &now), Some(Trouble::Limit { resets: Some(_), .. })));
+    }
+}

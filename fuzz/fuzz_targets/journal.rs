@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let path = FILE.path();
     fs::write(path, bytes).expect("a journal");
     let stories = stories();
-    let policy = Policy { max_retries: 1, jobs: 2, limit: Some(2), only: Vec::new() };
+    let policy = Policy { max_retries: 1, jobs: 2, limit: Some(2), ..Policy::default() };
     let mut state = RunState::default();
     let good = replay(path, |record| {
         state.apply(&record.event);

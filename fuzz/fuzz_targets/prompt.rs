@@ -1,7 +1,7 @@
 //! Any story makes a prompt, and no prompt holds a promise.
 #![no_main]
 
-use git_ralph::agent::{Feedback, Prompt, Signal, TextReader};
+use git_ralph::agent::{Feedback, Learnings, Prompt, Signal, TextReader};
 use git_ralph::story::{Change, Story};
 use libfuzzer_sys::fuzz_target;
 
@@ -18,9 +18,18 @@ fuzz_target!(|text: &str| {
     let gates = lines(field());
     let feedback = feedback(field());
     let (title, context) = (field(), field());
+    let learnings = Learnings { file: "learnings.md".to_owned(), text: field() };
     let name = "x".parse().expect("a change name");
     let change = Change { name, title: Some(title), context: Some(context), stories: vec![story] };
-    let prompt = Prompt { change: &change, story: &change.stories[0], attempt: 2, gates: &gates, feedback: feedback.as_ref() };
+    let prompt = Prompt {
+        change: &change,
+        story: &change.stories[0],
+        attempt: 2,
+        gates: &gates,
+        feedback: feedback.as_ref(),
+        learnings: Some(&learnings),
+        template: None,
+    };
     let prompt = prompt.render().expect("a prompt");
 
     let one_word_a_line: String = prompt.split_whitespace().map(|word| format!("{word}\n")).collect();

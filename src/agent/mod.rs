@@ -12,6 +12,6 @@ mod trouble;
 pub use heard::{Heard, Said, Trouble, Usage};
 pub use invocation::Agent;
 pub use profile::{PROFILES, Profile};
-pub use prompt::{Feedback, Prompt};
+pub use prompt::{Feedback, Learnings, Prompt, Template};
 pub use signal::{Scanner, Signal, disarmed};
 pub use stream::{Format, Reader, TextReader};

@@ -1,14 +1,46 @@
 //! The prompt: pure text from a story, its change, and what the last attempt left to say.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Value, context};
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 use serde::{Deserialize, Serialize};
 
 use super::disarmed;
+use crate::error::Problem;
 use crate::story::{Change, Story};
 
 const TEMPLATE: &str = include_str!("prompt.md.jinja");
+const PROMISE: &str = include_str!("promise.md");
+/// How much of the end of the learnings goes into a prompt.
+const LONGEST_LEARNINGS: usize = 16 * 1024;
+
+/// A template of the user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// What errors call it.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What attempts and stories leave for those after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learnings {
+    /// The file that they write to.
+    pub file: String,
+    /// What is in it.
+    pub text: String,
+}
+
+impl Learnings {
+    fn values(&self) -> Value {
+        let text = self.text.trim();
+        let cut = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_LEARNINGS));
+        // Where something is left out, half a line is no help.
+        let text = if cut == 0 { text } else { text[cut..].split_once('\n').map_or(&text[cut..], |(_, whole)| whole) };
+        context! { file => self.file.as_str(), text => text }
+    }
+}
 
 /// What the next attempt should know about the one before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +88,10 @@ pub struct Prompt<'a> {
     pub gates: &'a [String],
     /// What the last attempt left to say.
     pub feedback: Option<&'a Feedback>,
+    /// What others left to say.
+    pub learnings: Option<&'a Learnings>,
+    /// Used instead of the built-in one.
+    pub template: Option<&'a Template>,
 }
 
 impl Prompt<'_> {
@@ -66,6 +102,9 @@ impl Prompt<'_> {
     pub fn render(&self) -> Result<String> {
         let mut environment = Environment::new();
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let (name, template) = self.template.map_or(("the built-in template", TEMPLATE), |own| (own.name.as_str(), own.text.as_str()));
+        environment.add_template(name, template).map_err(|error| broken(name, &error))?;
         let values = context! {
             change => context! { name => self.change.name.as_str(), title => self.change.title.as_deref() },
             context => self.change.context.as_deref().map(str::trim),
@@ -79,11 +118,22 @@ impl Prompt<'_> {
             attempt => self.attempt,
             gates => self.gates.to_vec(),
             feedback => self.feedback.map(Feedback::values),
+            learnings => self.learnings.map(Learnings::values),
+            promise => PROMISE.trim_end(),
         };
-        let text = environment.render_str(TEMPLATE, values).context("cannot render the prompt")?;
+        let text = environment.get_template(name).and_then(|template| template.render(values)).map_err(|error| broken(name, &error))?;
+        // Whoever writes a template need not know how a story is ended.
+        let text = if text.contains("<promise>") { text } else { format!("{}\n\n{PROMISE}", text.trim_end()) };
+        let text = text.trim_end();
         // An agent that repeats its prompt must not be taken at its word.
-        Ok(disarmed(&text) + "\n")
+        Ok(disarmed(text) + "\n")
     }
+}
+
+fn broken(name: &str, error: &minijinja::Error) -> Problem {
+    let line = error.line().map(|line| format!(":{line}")).unwrap_or_default();
+    let what = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
+    Problem::fatal(format!("{name}{line}: the prompt cannot be made: {what}"))
 }
 
 #[cfg(test)]
@@ -107,9 +157,44 @@ mod tests {
     }
 
     fn render(feedback: Option<&Feedback>) -> String {
-        let change = change();
-        let prompt = Prompt { change: &change, story: &change.stories[0], attempt: 2, gates: &["cargo test".into()], feedback };
-        prompt.render().unwrap()
+        render_with(feedback, None, None).unwrap()
+    }
+
+    fn render_with(feedback: Option<&Feedback>, learnings: Option<&Learnings>, template: Option<&str>) -> Result<String> {
+        let template = template.map(|text| Template { name: "prompt.md".into(), text: text.to_owned() });
+        let (change, gates) = (change(), ["cargo test".to_owned()]);
+        let story = &change.stories[0];
+        Prompt { change: &change, story, attempt: 2, gates: &gates, feedback, learnings, template: template.as_ref() }.render()
+    }
+
+    #[test]
+    fn the_end_of_the_learnings_is_in_the_prompt() {
+        let lines: String = (0..10_000).map(|n| format!("lesson {n} ä\n")).collect();
+        let learnings = Learnings { file: "/x/learnings.md".into(), text: lines };
+        let text = render_with(None, Some(&learnings), None).unwrap();
+        assert!(text.contains("lesson 9999") && text.contains("/x/learnings.md") && !text.contains("lesson 1 "), "{text}");
+        assert!(text.len() < 20 * 1024, "{}", text.len());
+        let empty = Learnings { text: String::new(), ..learnings };
+        let text = render_with(None, Some(&empty), None).unwrap();
+        assert!(text.contains("/x/learnings.md") && !text.contains("wrote down for you"), "{text}");
+    }
+
+    #[test]
+    fn a_template_of_ones_own_is_used_and_told_how_to_end() {
+        let text = render_with(None, None, Some("Do {{ story.title }} ({{ attempt }}).\n")).unwrap();
+        assert!(text.starts_with("Do Add the column (2).\n\n## The end\n"), "{text}");
+        let text = render_with(None, None, Some("{{ promise }}\nGo.")).unwrap();
+        assert!(text.ends_with("\nGo.\n") && text.matches("## The end").count() == 1, "{text}");
+    }
+
+    #[test]
+    fn a_broken_template_is_an_error_with_file_and_line() {
+        for (text, expected) in
+            [("a\n{{ storry.title }}", "prompt.md:2: "), ("\n\n{% if %}", "prompt.md:3: "), ("{{ story.titel }}", "prompt.md:1: ")]
+        {
+            let error = render_with(None, None, Some(text)).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 
     #[test]
@@ -144,7 +229,8 @@ mod tests {
     fn template_syntax_in_a_story_is_just_text() {
         let mut change = change();
         change.stories[0].prompt = "Use {{ braces }} and {% raw %}".into();
-        let prompt = Prompt { change: &change, story: &change.stories[0], attempt: 1, gates: &[], feedback: None };
+        let prompt =
+            Prompt { change: &change, story: &change.stories[0], attempt: 1, gates: &[], feedback: None, learnings: None, template: None };
         assert!(prompt.render().unwrap().contains("{{ braces }} and {% raw %}"));
     }
 }

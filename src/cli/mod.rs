@@ -2,6 +2,7 @@
 
 mod abort;
 mod demo;
+mod doctor;
 mod finish;
 mod list;
 mod log;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 
 pub use abort::Abort;
 pub use demo::Demo;
+pub use doctor::Doctor;
 pub use finish::FinishArgs;
 pub use list::List;
 pub use log::LogArgs;
@@ -64,6 +66,8 @@ pub enum Command {
     Stop(StopArgs),
     /// Delete what finished and aborted runs keep
     Prune(Prune),
+    /// Check what a run needs, and say how to mend what is missing
+    Doctor(Doctor),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent
     Demo(Demo),
     /// The scripted agent of the demo

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::agent::Template;
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
@@ -69,6 +70,17 @@ impl Context {
     pub fn change(&self, name: &ChangeName) -> Result<Change> {
         let (file, _) = self.change_file(name)?;
         Ok(change_of(name, file))
+    }
+
+    /// Reads the user's own prompt template, if there is one.
+    pub fn template(&self) -> Result<Option<Template>> {
+        let path = self.store.prompt_file();
+        let name = self.shown(&path);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(Template { name, text })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {name}")),
+        }
     }
 
     /// Reads a change's settings, under the given flags.

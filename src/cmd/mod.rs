@@ -4,6 +4,7 @@ mod abort;
 mod context;
 mod demo;
 mod demo_agent;
+mod doctor;
 mod finish;
 mod list;
 mod log;
@@ -37,6 +38,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Log(args) => log::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
         Command::Prune(args) => prune::run(&args, environment).await,
+        Command::Doctor(args) => doctor::run(&args, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::DemoAgent => demo_agent::run(&environment).await,
     }

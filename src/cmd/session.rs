@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
-use crate::agent::Agent;
+use crate::agent::{Agent, Learnings, Prompt, Template};
 use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled, Style};
 use crate::cli::RunOptions;
 use crate::config::{Finish, Flags, Settings};
@@ -17,7 +17,7 @@ use crate::run::{
     End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Spare, Stage, StopKind,
     Workshop, attempt, watch_stop_request,
 };
-use crate::story::{ChangeName, Story, StoryId};
+use crate::story::{Change, ChangeName, Story, StoryId};
 
 /// Everything that working on an open run takes.
 pub struct Session {
@@ -39,6 +39,8 @@ pub struct Work {
     pub settings: Settings,
     /// Who works.
     pub agent: Agent,
+    /// The user's own prompt template.
+    pub template: Option<Template>,
     /// The stories that it is about.
     pub only: Vec<StoryId>,
     /// How many stories to land.
@@ -69,7 +71,22 @@ impl Work {
             })
         };
         let only = flags.only.iter().map(known).collect::<Result<_, _>>()?;
-        Ok(Work { settings, agent, only, limit })
+        let work = Work { settings, agent, only, limit, template: context.template()? };
+        work.check_prompts(&change)?;
+        Ok(work)
+    }
+
+    /// A template that cannot be rendered is noticed before anything is touched.
+    fn check_prompts(&self, change: &Change) -> Result<()> {
+        let Some(template) = &self.template else { return Ok(()) };
+        change.stories.iter().try_for_each(|story| self.prompt(change, story, Some(template)).map(drop))
+    }
+
+    /// The prompt of a story's first attempt, before anything has been learnt.
+    pub fn prompt(&self, change: &Change, story: &Story, template: Option<&Template>) -> Result<String> {
+        let gates: Vec<String> = self.settings.verify.value.iter().chain(&story.verify).cloned().collect();
+        let learnings = Learnings { file: "<learnings>".to_owned(), text: String::new() };
+        Prompt { change, story, attempt: 1, gates: &gates, feedback: None, learnings: Some(&learnings), template }.render()
     }
 }
 
@@ -86,6 +103,22 @@ impl Work {
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
             max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
         }
+    }
+}
+
+/// What an agent does not tell cannot be held to a budget: that is said before the first one starts.
+fn warn_of_budget(work: &Work) {
+    let (settings, agent) = (&work.settings, &work.agent);
+    let warn = |option: &str, what: &str, other: &str| {
+        let text = format!("{} does not tell {what}, so {option} cannot be kept{other}", agent.name);
+        output::message(&Line::new(Tone::Warning, text));
+    };
+    if settings.max_cost.is_some() && !agent.format.tells_cost() {
+        let other = if agent.format.tells_tokens() { "; use --max-tokens" } else { "" };
+        warn("--max-cost", "what its work costs", other);
+    }
+    if settings.max_tokens.is_some() && !agent.format.tells_tokens() {
+        warn("--max-tokens", "how many tokens it uses", "");
     }
 }
 
@@ -251,6 +284,7 @@ impl Session {
             tokio::spawn(watch_signals(self.stop_handle.clone())?),
             tokio::spawn(watch_stop_request(self.run.stop_file(), self.stop_handle.clone())),
         ]);
+        warn_of_budget(&work);
         let end = self.run_loop(&work).await?;
         self.reporter.rest();
         let asked = self.complete(&end, work.settings.finish.value).await?;
@@ -279,6 +313,7 @@ impl Session {
             keeper: &self.keeper,
             spare: &self.spare,
             agent: &work.agent,
+            template: work.template.as_ref(),
             environment: &self.context.environment,
             settings: &work.settings,
             reporter: &*self.reporter,

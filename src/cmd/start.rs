@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 use super::context::Context;
 use super::resume;
 use super::session::{Session, Work, brief, reporter};
-use crate::agent::Prompt;
+use crate::agent::Agent;
 use crate::checkpoint::{Names, plan_start, preflight};
 use crate::cli::{Resume, Start};
 use crate::config::{AgentChoice, Environment, Flags};
 use crate::error::{Ending, Problem};
-use crate::report::{ask, output};
+use crate::report::{Line, Tone, ask, output};
 use crate::run::{Phase, RunDir, RunState};
 use crate::story::{Change, ChangeName};
 
@@ -21,6 +21,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
     let context = Context::open(environment).await?;
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
+    let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
     let work = Work::plan(&context, &name, &flags, args.run.limit)?;
     if args.run.dry_run {
         preflight(&context.repo, &Names::new(&name)).await?;
@@ -69,6 +70,31 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
         ask::Answer::Chosen(name) => Context::name(&name).map(Some),
         ask::Answer::Later | ask::Answer::Interrupted => Ok(None),
     }
+}
+
+/// With no agent configured the first known one that is installed is proposed.
+async fn with_agent(context: &Context, name: &ChangeName, flags: Flags) -> Result<Option<Flags>> {
+    if context.settings(name, &flags)?.agent.is_some() {
+        return Ok(Some(flags));
+    }
+    let Some(found) = Agent::installed(&context.environment, &context.repo.place.top) else {
+        bail!(
+            Problem::fatal("no agent is configured, and none of the known ones is installed")
+                .hint(format!("git ralph start {name} -- <command that reads the prompt on stdin>"))
+                .hint("git config ralph.agent <name>, see git ralph doctor")
+        );
+    };
+    if context.environment.interactive {
+        let question = format!("No agent is configured. Use {found}, which is installed?");
+        match ask::agreed(question).await? {
+            ask::Answer::Chosen(()) => {}
+            ask::Answer::Later | ask::Answer::Interrupted => return Ok(None),
+        }
+    } else {
+        output::message(&Line::new(Tone::Plain, format!("no agent is configured, using {found}")));
+        output::message(&Line::new(Tone::Hint, format!("git config ralph.agent {found}")));
+    }
+    Ok(Some(Flags { agent: Some(AgentChoice::Named(found.to_owned())), ..flags }))
 }
 
 /// A program named by a relative path is meant from where it was typed, but runs at the top of the work tree.
@@ -141,8 +167,7 @@ fn plan(change: &Change, work: &Work, verbose: bool) -> Result<String> {
         }
         let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"checkpoint: {}\"", story.id);
         if verbose {
-            let prompt = Prompt { change, story, attempt: 1, gates: &gates, feedback: None }.render()?;
-            for line in prompt.lines() {
+            for line in work.prompt(change, story, work.template.as_ref())?.lines() {
                 let _ = writeln!(text, "    {line}");
             }
         }

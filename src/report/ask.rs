@@ -1,12 +1,20 @@
 //! The only place that asks. Every question runs off the runtime, and leaves the cursor visible on every path.
 
+use std::io;
+use std::time::Duration;
+
 use anyhow::Result;
 use console::Term;
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Confirm, Select};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::config::Finish;
+
+/// How long Ctrl-C takes to come back as an answer.
+const ANSWER: Duration = Duration::from_millis(300);
 
 /// The answer to a question that can be left unanswered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +92,19 @@ impl Answer<usize> {
 /// # Errors
 /// If the terminal cannot be used.
 pub async fn sure(prompt: String) -> Result<Answer<()>> {
-    let answer = asked(move || Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(false).interact_opt()).await?;
+    confirm(prompt, false).await
+}
+
+/// Whether a proposal is welcome; yes is the default.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn agreed(prompt: String) -> Result<Answer<()>> {
+    confirm(prompt, true).await
+}
+
+async fn confirm(prompt: String, default: bool) -> Result<Answer<()>> {
+    let answer = asked(move || Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(default).interact_opt()).await?;
     Ok(match answer {
         Answer::Chosen(true) => Answer::Chosen(()),
         Answer::Chosen(false) | Answer::Later => Answer::Later,
@@ -98,15 +118,29 @@ async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
 
 async fn asked<T: Send + 'static>(question: impl FnOnce() -> dialoguer::Result<Option<T>> + Send + 'static) -> Result<Answer<T>> {
     // Ctrl-C at the question comes back as its answer; the signal that goes with it must not end the process.
-    let _heard = signal(SignalKind::interrupt())?;
-    let asked = tokio::task::spawn_blocking(move || {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let before = tcgetattr(io::stdin()).ok();
+    let mut asked = tokio::task::spawn_blocking(move || {
         let _cursor = Cursor;
         question()
     });
-    match asked.await? {
+    let answer = tokio::select! {
+        answer = &mut asked => answer?,
+        _ = interrupted.recv() => match timeout(ANSWER, &mut asked).await {
+            Ok(answer) => answer?,
+            // It came between two keys, when the terminal did not listen: nobody will answer any more.
+            Err(_) => {
+                if let Some(settings) = before {
+                    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &settings);
+                }
+                return Ok(withdraw());
+            }
+        },
+    };
+    match answer {
         Ok(Some(answer)) => Ok(Answer::Chosen(answer)),
         Ok(None) => Ok(Answer::Later),
-        Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
+        Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod ask;
 mod clean;
+mod doctor;
 mod json;
 mod kept;
 mod lines;
@@ -15,6 +16,7 @@ mod terminal;
 mod words;
 
 pub use clean::clean;
+pub use doctor::{Check, Health, doctor_json, doctor_text};
 pub use json::Json;
 pub use kept::{Kept, Spot};
 pub use lines::{Lines, Verbosity};

@@ -11,7 +11,7 @@ use jiff::Zoned;
 
 use super::Event;
 use super::orchestrator::Workshop;
-use crate::agent::{Feedback, Prompt, Reader, Said};
+use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
 use crate::process::{Flow, Stream, Supervised, Watch, end_marked, supervise};
 use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
@@ -23,7 +23,9 @@ impl Workshop<'_> {
     /// Runs the agent once for a story.
     pub(super) async fn attempt(&self, change: &Change, story: &Story, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
         let gates = self.gates(story);
-        let prompt = Prompt { change, story, attempt, gates: &gates, feedback }.render()?;
+        let learnings = self.learnings()?;
+        let template = self.template;
+        let prompt = Prompt { change, story, attempt, gates: &gates, feedback, learnings: Some(&learnings), template }.render()?;
         let dir = self.run.attempt(&story.id, attempt);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
@@ -62,6 +64,16 @@ impl Workshop<'_> {
         })
     }
 
+    /// What earlier attempts left to say; the file is there from the first one on, so that adding to it just works.
+    fn learnings(&self) -> Result<Learnings> {
+        let path = self.run.learnings();
+        let read = || {
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+            file.and_then(|_| fs::read(&path)).with_context(|| format!("cannot read {}", path.display()))
+        };
+        Ok(Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&read()?).into_owned() })
+    }
+
     fn tell(&self, story: &StoryId, said: Said<'_>) {
         self.reporter.activity(&match said {
             Said::Text(line) => Activity::Said { story, line },
@@ -81,6 +93,7 @@ impl Workshop<'_> {
             ("RALPH_STORY", story.id.as_str().into()),
             ("RALPH_ATTEMPT", attempt.to_string().into()),
             ("RALPH_RUN_DIR", self.run.path().into()),
+            ("RALPH_LEARNINGS", self.run.learnings().into()),
             (MARK, self.mark(story, attempt).into()),
         ])
     }

@@ -15,7 +15,7 @@ use super::event::StopKind;
 use super::gate;
 use super::machine::Span;
 use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Spare, Step, Verdict, judge};
-use crate::agent::Agent;
+use crate::agent::{Agent, Template};
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
 use crate::process::{Exit, Program, Stop, Urgency, end_marked};
@@ -37,6 +37,8 @@ pub struct Workshop<'a> {
     pub spare: &'a Spare,
     /// Who works.
     pub agent: &'a Agent,
+    /// The user's own prompt template.
+    pub template: Option<&'a Template>,
     /// What children get to see.
     pub environment: &'a Environment,
     /// Limits and gates.

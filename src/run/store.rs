@@ -45,6 +45,12 @@ impl Store {
         self.root.join(format!("{change}.toml"))
     }
 
+    /// A prompt template of the user's own.
+    #[must_use]
+    pub fn prompt_file(&self) -> PathBuf {
+        self.root.join("prompt.md")
+    }
+
     /// The file that locks a work tree.
     #[must_use]
     pub fn lock_file(&self, worktree: &str) -> PathBuf {
@@ -138,6 +144,12 @@ impl RunDir {
     #[must_use]
     pub fn stop_file(&self) -> PathBuf {
         self.path.join("stop")
+    }
+
+    /// What attempts and stories leave for those after them.
+    #[must_use]
+    pub fn learnings(&self) -> PathBuf {
+        self.path.join("learnings.md")
     }
 
     /// Where prompt and transcript of an attempt are.

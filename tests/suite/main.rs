@@ -4,6 +4,7 @@
 
 mod agents;
 mod change_files;
+mod clients;
 mod ctrl_c;
 mod finish;
 mod generated;

@@ -213,3 +213,46 @@ fn sigterm_at_the_choice_leaves_the_run_open() {
     assert_eq!(code, 130, "{text}");
     assert_eq!(world.branch(), "ralph/work");
 }
+
+#[test]
+fn with_no_agent_configured_an_installed_one_is_proposed() {
+    let world = world();
+    world.program("goose", "cat > /dev/null; echo x > new; echo '<promise>COMPLETE</promise>'");
+    let mut screen = Screen::new(&world, &["start", "work", "--finish", "keep"]);
+    screen.wait_for("No agent is configured. Use goose, which is installed?");
+    screen.press("n");
+    assert_eq!((screen.end().0, world.branch()), (2, "main".to_owned()));
+    let mut screen = Screen::new(&world, &["start", "work", "--finish", "keep"]);
+    screen.wait_for("No agent is configured. Use goose, which is installed?");
+    screen.press("y");
+    assert_eq!((screen.end().0, world.branch()), (0, "ralph/work".to_owned()));
+}
+
+#[test]
+fn a_wait_for_a_usage_limit_shows_its_end_on_the_screen() {
+    let world = world();
+    let line = r#"{"type":"result","subtype":"success","is_error":true,"result":"You have hit your limit, resets in 2 hours"}"#;
+    world.program(
+        "claude",
+        &format!("cat > /dev/null; echo '{}'; exit 1", line.replace("have hit", "hit").replace("You hit", "You\u{2019}ve hit")),
+    );
+    let mut screen = Screen::new(&world, &["start", "work", "--agent", "claude"]);
+    screen.wait_for("1 waits");
+    screen.wait_for("until ");
+    screen.press(CTRL_C);
+    screen.wait_for("How should the run be completed?");
+    screen.press(ENTER);
+    assert_eq!((screen.end().0, world.branch()), (130, "main".to_owned()));
+}
+
+#[test]
+fn ctrl_c_before_the_terminal_listens_is_heard_too() {
+    let world = world();
+    let screen = start(&world);
+    screen.wait_for("How should the run be completed?");
+    // As if it had been pressed between two keys: the signal without the key.
+    let pid = screen.child.process_id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(screen.end().0, 130);
+    assert_eq!(world.branch(), "ralph/work");
+}

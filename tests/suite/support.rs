@@ -70,7 +70,7 @@ impl World {
             fs::create_dir(dir).unwrap();
         }
         let program = Path::new(env!("CARGO_BIN_EXE_git-ralph")).parent().unwrap();
-        let path = format!("{}:{}:{}", bin.display(), program.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}:{}", bin.display(), program.display(), path_without_clients());
         let env = [
             ("PATH", path.as_str()),
             ("HOME", home.to_str().unwrap()),
@@ -270,6 +270,13 @@ fn text(pipe: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// No test ever starts a real client that happens to be installed.
+fn path_without_clients() -> String {
+    let path = std::env::var("PATH").unwrap();
+    let has_client = |dir: &&str| git_ralph::agent::PROFILES.iter().any(|profile| Path::new(dir).join(profile.name).exists());
+    path.split(':').filter(|dir| !has_client(dir)).collect::<Vec<_>>().join(":")
 }
 
 /// Whether a process has ended; one that nobody has reaped yet counts as ended.

@@ -1,0 +1,30 @@
+//! Whatever a client prints: no panic, little memory, and the same verdict however it is cut into pieces.
+#![no_main]
+
+use git_ralph::agent::{Format, Heard, Reader, Signal};
+use git_ralph::process::Exit;
+use git_ralph::run::{Verdict, judge};
+use jiff::Zoned;
+use libfuzzer_sys::fuzz_target;
+
+// The first byte says which format, the second how long the pieces are, so that a seed is otherwise a plain stream.
+fuzz_target!(|input: &[u8]| {
+    let [format, size, output @ ..] = input else { return };
+    let format = Format::NAMES[usize::from(*format) % Format::NAMES.len()].1;
+    let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().expect("a time");
+    for exit in [Exit::Success, Exit::Code { code: 1 }, Exit::Stalled { seconds: 9 }] {
+        let whole = heard(format, output, output.len().max(1), &exit, &now);
+        assert_eq!(heard(format, output, usize::from(*size) + 1, &exit, &now), whole);
+        let verdict = judge(&whole.signal, &exit, whole.trouble.as_ref());
+        assert!(verdict != Verdict::Promised || (whole.signal == Signal::Complete && whole.trouble.is_none()));
+    }
+});
+
+fn heard(format: Format, output: &[u8], size: usize, exit: &Exit, now: &Zoned) -> Heard {
+    let mut reader = Reader::new(format);
+    for piece in output.chunks(size) {
+        reader.feed(piece, &mut |_| {});
+        reader.feed_stderr(piece);
+    }
+    reader.finish(exit, now)
+}

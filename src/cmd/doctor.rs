@@ -1,0 +1,116 @@
+//! `git ralph doctor`: checks what a run needs, without touching anything.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::context::Context;
+use crate::agent::{Agent, PROFILES, Profile};
+use crate::cli::Doctor;
+use crate::config::{AgentChoice, Environment, Flags, Settings};
+use crate::error::Ending;
+use crate::process::{Exit, Program, capture};
+use crate::report::{Check, Health, doctor_json, doctor_text, output};
+
+/// A client that takes longer to say its version does not start.
+const TRIAL: Duration = Duration::from_secs(20);
+
+/// Checks everything.
+pub async fn run(args: &Doctor, environment: Environment) -> Result<Ending> {
+    let context = Context::open(environment).await?;
+    let checks = agents(&context).await?;
+    output::data(&if args.json { doctor_json(&checks) } else { doctor_text(&checks) });
+    let sick = checks.iter().any(|check| check.health == Health::Red);
+    Ok(if sick { Ending::StoppedShort } else { Ending::Done })
+}
+
+/// Every agent that is installed or configured, and the one that `start` would use.
+async fn agents(context: &Context) -> Result<Vec<Check>> {
+    let settings = Settings::resolve(&Flags::default(), None, &context.config)?;
+    let chosen = match settings.agent.map(|setting| setting.value) {
+        Some(AgentChoice::Named(name)) => Some(name),
+        _ => None,
+    };
+    let configured: BTreeSet<&str> = context.config.subsections_with("cmd").collect();
+    let mut names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+    names.extend(configured.iter().filter(|name| Profile::of(name).is_none()));
+    let (mut checks, mut missing) = (Vec::new(), Vec::new());
+    for name in names {
+        let wanted = configured.contains(name) || chosen.as_deref() == Some(name);
+        match agent(context, name).await {
+            Some(check) => checks.push(check),
+            None if wanted => checks.push(
+                Check::new(format!("agent {name}"), Health::Red, "its program is not installed")
+                    .mended_by(format!("git config ralph.{name}.cmd '<command that reads the prompt on stdin>'")),
+            ),
+            None => missing.push(name),
+        }
+    }
+    if !missing.is_empty() {
+        checks.push(Check::new("not installed", Health::Note, missing.join(", ")));
+    }
+    checks.push(default_agent(context, chosen.as_deref()));
+    Ok(checks)
+}
+
+/// The agent that a change gets which names none.
+fn default_agent(context: &Context, chosen: Option<&str>) -> Check {
+    let name = "default agent";
+    match (chosen, Agent::installed(&context.environment, &context.repo.place.top)) {
+        (Some(chosen), _) => match Agent::resolve(&AgentChoice::Named(chosen.to_owned()), None, &context.config) {
+            Ok(agent) => Check::new(name, Health::Green, format!("{chosen}: {}", agent.words())),
+            Err(error) => Check::new(name, Health::Red, format!("{error:#}")).mended_by("git config ralph.agent <name>"),
+        },
+        (None, Some(found)) => Check::new(name, Health::Green, format!("none is configured, {found} would be used")),
+        (None, None) => Check::new(name, Health::Red, "none is configured, and none of the known ones is installed")
+            .mended_by("git config ralph.agent <name>, and git config ralph.<name>.cmd '<command>'"),
+    }
+}
+
+/// What there is to say about one agent; nothing if its program is not there.
+async fn agent(context: &Context, name: &str) -> Option<Check> {
+    let label = format!("agent {name}");
+    let top = &context.repo.place.top;
+    let agent = match Agent::resolve(&AgentChoice::Named(name.to_owned()), None, &context.config) {
+        Ok(agent) => agent,
+        Err(error) => {
+            return Some(Check::new(label, Health::Red, format!("{error:#}")).mended_by(format!("git config --unset ralph.{name}.format")));
+        }
+    };
+    let found = match agent.find(&context.environment, top) {
+        Ok(Some(path)) => path,
+        Ok(None) => return Some(Check::new(label, Health::Green, format!("{}, format {}", agent.words(), agent.format.name()))),
+        Err(_) => return None,
+    };
+    let place = format!("{}, format {}", found.display(), agent.format.name());
+    // Only of known clients is it known that asking for a version does nothing else.
+    let known = found.file_name().and_then(|name| Profile::of(name.to_str()?));
+    if known.is_none() {
+        return Some(Check::new(label, Health::Green, place));
+    }
+    Some(match trial(context, &found, top).await {
+        Ok(version) => Check::new(label, Health::Green, format!("{version}, {place}")),
+        Err(why) => Check::new(label, Health::Red, format!("{place}: {why}")).mended_by(format!("{} --version", found.display())),
+    })
+}
+
+/// Starts a client and asks for its version.
+async fn trial(context: &Context, program: &Path, top: &Path) -> Result<String, String> {
+    let program = Program {
+        program: program.into(),
+        args: vec!["--version".into()],
+        env: context.environment.for_children(&[]),
+        cwd: top.to_owned(),
+    };
+    let ran = capture(&program, None, Some(TRIAL)).await.map_err(|error| format!("cannot be started: {error}"))?;
+    let first =
+        |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+    match ran.exit {
+        Exit::Success => Ok(first(&ran.stdout)),
+        Exit::Code { code } => Err(format!("a trial start ended with exit status {code}: {}", first(&ran.stderr))),
+        Exit::TimedOut { seconds } => Err(format!("a trial start did not end within {seconds} s")),
+        other => Err(format!("a trial start {}", crate::run::abnormal(&other))),
+    }
+}

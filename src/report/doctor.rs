@@ -1,0 +1,72 @@
+//! What `doctor` has found: one line a check, and the command that mends what is red.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::clean;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    /// As it should be.
+    Green,
+    /// Worth knowing, in nobody's way.
+    Note,
+    /// `start` would fail.
+    Red,
+}
+
+/// One check.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it came out.
+    pub health: Health,
+    /// What was found.
+    pub found: String,
+    /// The command that mends it.
+    pub mend: Option<String>,
+}
+
+impl Check {
+    /// A check without anything to mend.
+    pub fn new(name: impl Into<String>, health: Health, found: impl Into<String>) -> Self {
+        Check { name: name.into(), health, found: found.into(), mend: None }
+    }
+
+    /// Adds the command that mends it.
+    #[must_use]
+    pub fn mended_by(mut self, command: impl Into<String>) -> Self {
+        self.mend = Some(command.into());
+        self
+    }
+}
+
+/// The checks for people.
+#[must_use]
+pub fn doctor_text(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.health {
+            Health::Green => "ok",
+            Health::Note => "--",
+            Health::Red => "!!",
+        };
+        let _ = writeln!(text, "{mark}  {:<width$}  {}", check.name, clean(&check.found));
+        if let Some(mend) = &check.mend {
+            let _ = writeln!(text, "    {:<width$}  mend it: {}", "", clean(mend));
+        }
+    }
+    text
+}
+
+/// The checks for programs.
+#[must_use]
+pub fn doctor_json(checks: &[Check]) -> String {
+    serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "checks": checks })).unwrap_or_default() + "\n"
+}

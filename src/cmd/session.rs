@@ -11,7 +11,7 @@ use crate::cli::RunOptions;
 use crate::config::{Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
-use crate::process::{Stop, StopHandle, Urgency, end_marked, stop_channel, watch_signals};
+use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, watch_signals};
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
     End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Spare, Stage, StopKind,
@@ -321,10 +321,12 @@ impl Session {
         };
         let policy = work.policy();
         let orchestrator = Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, source: &source };
+        let _adoption = Adoption::begin();
+        let trail = Trail::begin(attempt::MARK, &format!("{}/", opening.id));
         let end = orchestrator.run().await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
             self.reporter.rest();
-            end_marked(attempt::MARK, &format!("{}/", opening.id), Duration::ZERO).await;
+            trail.end(Duration::ZERO).await;
         }
         end
     }

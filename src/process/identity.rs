@@ -24,10 +24,20 @@ impl Identity {
         Identity { pid, born: born(pid).unwrap_or_default() }
     }
 
+    /// The process that has this id now.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        born(pid).map(|born| Identity { pid, born })
+    }
+
+    /// Whether it is there, be it only because nobody has taken note of its end.
+    pub(super) fn exists(&self) -> bool {
+        born(self.pid) == Some(self.born)
+    }
+
     /// Whether it has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        born(self.pid) == Some(self.born) && super::is_alive(self.pid)
+        self.exists() && super::is_alive(self.pid)
     }
 
     /// Whether it has a file open.

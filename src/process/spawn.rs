@@ -6,6 +6,8 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
+use super::kin;
+
 /// A program with all that it is started with; the environment is complete, nothing is inherited.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -47,7 +49,9 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         own_session(&mut command);
-        command.spawn()
+        let child = command.spawn()?;
+        child.id().into_iter().for_each(kin::remember);
+        Ok(child)
     }
 }
 

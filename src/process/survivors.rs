@@ -1,5 +1,7 @@
-//! Processes that outlive the one that started them: found by a mark in their environment or by a file they hold.
+//! Processes that outlive the one that started them: found by a mark in their environment, by having become our
+//! children, or by a file they hold.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,20 +10,59 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::time::{Instant, sleep};
 
+use super::identity::Identity;
+use super::kin;
+
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
+/// How often to look for more; who still breeds then does it faster than it can be ended.
+const ROUNDS: u32 = 20;
 const POLL: Duration = Duration::from_millis(20);
 
-/// Ends every process whose environment has `name=value…`: TERM, grace, KILL. Says which ones it found.
-pub async fn end_marked(name: &str, value: &str, grace: Duration) -> Vec<String> {
-    let mark = format!("{name}={value}");
-    let found = marked(&mark);
-    let names = found.iter().map(|&pid| describe(pid)).collect();
-    end(&found, grace).await;
-    // A process that was being born while the others were listed.
-    let late = marked(&mark);
-    end(&late, Duration::ZERO).await;
-    names
+/// What a piece of work may leave running: whatever bears its mark, and the orphans that were not there before it.
+#[derive(Debug)]
+pub struct Trail {
+    name: String,
+    mark: String,
+    before: Vec<Identity>,
+}
+
+impl Trail {
+    /// To be called before the work begins; its processes get a variable of that name whose value begins like this.
+    #[must_use]
+    pub fn begin(name: &str, value: &str) -> Self {
+        Trail { name: format!("{name}="), mark: format!("{name}={value}"), before: kin::adopted() }
+    }
+
+    /// Ends what is left: TERM, grace, KILL. Says whom it found.
+    pub async fn end(&self, grace: Duration) -> Vec<String> {
+        let mut tried = Vec::new();
+        let mut names = Vec::new();
+        // While some are being ended, others are being born, and who dies leaves orphans.
+        for round in 0..ROUNDS {
+            let found: Vec<u32> = self.left().into_iter().filter(|pid| !tried.contains(pid)).collect();
+            if found.is_empty() {
+                break;
+            }
+            names.extend(found.iter().map(|&pid| describe(pid)));
+            end(&found, if round == 0 { grace } else { Duration::ZERO }).await;
+            tried.extend(found);
+        }
+        kin::reap();
+        names
+    }
+
+    fn left(&self) -> Vec<u32> {
+        let orphans = kin::adopted().into_iter().filter(|orphan| !self.before.contains(orphan)).map(|orphan| orphan.pid);
+        let orphans: Vec<u32> = orphans.filter(|&pid| !self.is_of_others(pid)).collect();
+        let all: BTreeSet<u32> = kin::with_descendants(&orphans).into_iter().chain(marked(&self.mark)).collect();
+        all.into_iter().filter(|&pid| is_alive(pid)).collect()
+    }
+
+    /// Whether it bears the mark of other work that is under way.
+    fn is_of_others(&self, pid: u32) -> bool {
+        has_entry(pid, &self.name) && !has_entry(pid, &self.mark)
+    }
 }
 
 /// The processes, but for this one, that have the file open.
@@ -76,14 +117,17 @@ fn signal_all(pids: &[u32], signal: Signal) {
 }
 
 fn marked(mark: &str) -> Vec<u32> {
-    let has_mark = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes())))
-    };
-    processes().filter(|pid| *pid != std::process::id()).filter(has_mark).collect()
+    processes().filter(|pid| *pid != std::process::id()).filter(|pid| has_entry(*pid, mark)).collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// Whether the environment that a process was started with has an entry that begins like this.
+fn has_entry(pid: u32, start: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(start.as_bytes())))
+}
+
+/// The ids of all processes.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 

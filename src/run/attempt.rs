@@ -12,7 +12,7 @@ use jiff::Zoned;
 use super::Event;
 use super::orchestrator::Workshop;
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
-use crate::process::{Flow, Stream, Supervised, Watch, end_marked, supervise};
+use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
 use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
 
@@ -48,8 +48,9 @@ impl Workshop<'_> {
             }
             Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
         };
+        let trail = Trail::begin(MARK, &self.mark(story, attempt));
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
-        let survivors = end_marked(MARK, &self.mark(story, attempt), watch.grace).await;
+        let survivors = trail.end(watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         let heard = reader.finish(&exit, &Zoned::now());
         Ok(Event::AgentEnded {

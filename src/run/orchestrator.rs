@@ -18,7 +18,7 @@ use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir
 use crate::agent::{Agent, Template};
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
-use crate::process::{Exit, Program, Stop, Urgency, end_marked};
+use crate::process::{Exit, Program, Stop, Trail, Urgency};
 use crate::report::{Activity, Reporter};
 use crate::story::{Change, Story, StoryId};
 
@@ -372,8 +372,10 @@ impl Workshop<'_> {
             let log = dir.join(format!("gate-{}", number + 1));
             let program = self.gate_program(story, attempt, &command);
             let mut stop = self.stop.clone();
-            let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
-            end_marked(MARK, &self.mark(story, attempt), self.settings.grace.value).await;
+            let trail = Trail::begin(MARK, &self.mark(story, attempt));
+            let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
+            trail.end(self.settings.grace.value).await;
+            let ran = ran?;
             events.push(Event::GateEnded {
                 story: story.id.clone(),
                 attempt,

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 use crate::support::{COMPLETE, World, is_gone};
 
@@ -142,6 +144,88 @@ fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     ));
     world.start(&[]).code(0).says("ended what the agent left running: sleep");
     assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+}
+
+/// Shell words that leave a process behind without parent, session, group or environment; it writes its id to a file.
+fn leave_an_orphan(world: &World, file: &str) -> String {
+    leave_behind(&world.program("orphan", "echo $$ >$1; exec sleep 600"), &world.outside(file))
+}
+
+fn leave_behind(program: &str, file: &Path) -> String {
+    let file = file.display();
+    format!("(env -i setsid {program} {file} >/dev/null 2>&1 </dev/null &); while [ ! -s {file} ]; do sleep 0.01; done")
+}
+
+/// The processes that each attempt left running, as its event names them.
+fn survivors(world: &World) -> Vec<String> {
+    let ended = world.events().into_iter().filter(|event| event["event"] == "agent-ended");
+    ended.map(|event| event["survivors"].to_string()).collect()
+}
+
+#[test]
+fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
+    let world = World::new();
+    world.stories(1, "");
+    let pid = world.outside("pid");
+    world.agent(&format!("{}; {COMPLETE}", leave_an_orphan(&world, "pid")));
+    world.start(&[]).code(0).says("ended what the agent left running: sleep");
+    let pid = fs::read_to_string(&pid).unwrap();
+    assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "ended and reaped");
+    assert_eq!(survivors(&world), [format!("[\"sleep ({})\"]", pid.trim())]);
+}
+
+#[test]
+fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
+    let world = World::new();
+    world.stories(1, "max-retries = 1");
+    let leave = leave_an_orphan(&world, "pid.$RALPH_ATTEMPT");
+    world.agent(&format!("{leave}; test $RALPH_ATTEMPT = 2 && sleep 600; exit 1"));
+    world.start(&["--attempt-timeout", "2s"]).code(1);
+    let pids: Vec<String> = (1..=2).map(|n| fs::read_to_string(world.outside(&format!("pid.{n}"))).unwrap().trim().to_owned()).collect();
+    for pid in &pids {
+        assert!(is_gone(pid), "{pid} is alive");
+    }
+    assert_eq!(survivors(&world), pids.iter().map(|pid| format!("[\"sleep ({pid})\"]")).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started() {
+    let world = World::new();
+    world.stories(1, "");
+    world.git(&["config", "ralph.grace", "1s"]);
+    let pids = world.outside("pids");
+    let child = world.program("child", "trap '' TERM; echo $1 $$ >$2; while :; do sleep 0.1; done");
+    let stubborn = world.program("stubborn", &format!("trap '' TERM; setsid {child} $$ $1 & while :; do sleep 0.1; done"));
+    world.agent(&format!("{}; {COMPLETE}", leave_behind(&stubborn, &pids)));
+    world.start(&[]).code(0);
+    for pid in fs::read_to_string(&pids).unwrap().split_whitespace() {
+        assert!(is_gone(pid), "{pid} is alive");
+    }
+}
+
+#[test]
+fn an_orphan_of_a_gate_is_ended_before_the_landing() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let pid = world.outside("pid");
+    world.start(&["--verify", &leave_an_orphan(&world, "pid")]).code(0);
+    assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
+    assert_eq!(survivors(&world), ["[]"]);
+}
+
+#[test]
+fn a_process_that_was_there_before_the_loop_is_let_live() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let (agent, program) = (world.outside("bin/agent"), env!("CARGO_BIN_EXE_git-ralph"));
+    let script = format!("sleep 600 & echo $! >../pid; exec {program} start work -q -- {}", agent.display());
+    let status = Command::new("sh").args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().cloned()).status();
+    assert!(status.unwrap().success());
+    let pid = fs::read_to_string(world.outside("pid")).unwrap();
+    assert!(!is_gone(&pid), "it is not the agent's");
+    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
 }
 
 #[test]

@@ -49,6 +49,16 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("a start died before it touched anything", "it is no run", "a_start_that_died_before_it_touched_anything_is_no_run"),
     ("an agent outlives a killed loop", "it is ended on `resume`, even if it ignores TERM", "orphans_that_ignore_term_are_ended_on_resume"),
+    (
+        "an attempt leaves processes without parent, session or environment",
+        "they become ours, and are ended and said",
+        "an_orphan_that_cleared_its_environment_is_ended_and_said",
+    ),
+    (
+        "they ignore TERM and have children of their own",
+        "killed after the grace, all of them",
+        "an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started",
+    ),
     ("What an agent does to git", "", ""),
     ("commits, then fails", "the commits are in the rescue, the branch is back at the checkpoint", "revert_on_failure"),
     (

@@ -1,0 +1,91 @@
+//! Who is whose child, and what becomes of orphans: while somebody adopts them, they are ours and nobody else's.
+
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+
+use super::identity::Identity;
+use super::survivors::processes;
+
+/// The children that we started ourselves. The kernel does not tell them from those that it gave us.
+static STARTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+
+/// While this lives, a process below us that loses its parent becomes our child, even if it left its session, its
+/// group and its environment behind. Only Linux can do that; elsewhere it does nothing.
+#[must_use]
+pub struct Adoption(());
+
+impl Adoption {
+    /// Begins to adopt.
+    pub fn begin() -> Self {
+        set_adopter(Some(getpid()));
+        Adoption(())
+    }
+}
+
+impl Drop for Adoption {
+    fn drop(&mut self) {
+        set_adopter(None);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_adopter(adopter: Option<Pid>) {
+    // A kernel that refuses leaves us with what the mark finds.
+    let _ = rustix::process::set_child_subreaper(adopter);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_adopter(_: Option<Pid>) {}
+
+/// Remembers a child that we started.
+pub(super) fn remember(pid: u32) {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    started.retain(Identity::exists);
+    started.extend(Identity::of(pid));
+}
+
+/// The children of ours that we did not start: what was there before us, and whom we adopted.
+pub(super) fn adopted() -> Vec<Identity> {
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    children_of(std::process::id(), &parents()).into_iter().filter_map(Identity::of).filter(|child| !started.contains(child)).collect()
+}
+
+/// These processes and everybody below them.
+pub(super) fn with_descendants(roots: &[u32]) -> Vec<u32> {
+    let parents = parents();
+    let mut all = roots.to_vec();
+    let mut next = 0;
+    while next < all.len() {
+        let children = children_of(all[next], &parents);
+        let new: Vec<u32> = children.into_iter().filter(|child| !all.contains(child)).collect();
+        all.extend(new);
+        next += 1;
+    }
+    all
+}
+
+/// Takes note of the end of adopted children, which nobody else waits for.
+pub(super) fn reap() {
+    for child in adopted() {
+        if let Some(pid) = Pid::from_raw(child.pid.cast_signed()) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+fn children_of(parent: u32, parents: &[(u32, u32)]) -> Vec<u32> {
+    parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid).collect()
+}
+
+/// Every process with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    processes().filter_map(|pid| Some((pid, parent_of(pid)?))).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; behind it come the state and the parent.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}

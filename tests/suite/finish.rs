@@ -25,11 +25,7 @@ fn a_moved_original_is_merged_into() {
     world.write("other", "1\n");
     world.git(&["add", "other"]);
     ran(&world);
-    world.git(&["switch", "-q", "main"]);
-    world.write("elsewhere", "moved\n");
-    world.git(&["add", "elsewhere"]);
-    world.git(&["commit", "-qm", "moved on"]);
-    world.git(&["switch", "-q", "ralph/work"]);
+    world.move_original("elsewhere", "moved\n");
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!(world.git(&["status", "--porcelain"]), " M README\nA  other\n?? loop");
     assert_eq!(world.read("elsewhere"), "moved\n");
@@ -40,10 +36,7 @@ fn a_moved_original_is_merged_into() {
 fn a_conflict_with_a_moved_original_touches_nothing() {
     let world = World::new();
     ran(&world);
-    world.git(&["switch", "-q", "main"]);
-    world.write("README", "theirs\n");
-    world.git(&["commit", "-qam", "moved on"]);
-    world.git(&["switch", "-q", "ralph/work"]);
+    world.move_original("README", "theirs\n");
     world.write("dirty", "x");
     let before = (world.git(&["for-each-ref"]), world.git(&["status", "--porcelain"]), world.read("README"));
     world.ralph(&["finish", "--cleanup"]).code(2).says("conflicts with the run in:").says("README").says("finish --keep");
@@ -56,10 +49,7 @@ fn a_conflict_with_a_moved_original_touches_nothing() {
 fn a_conflict_can_be_resolved_on_the_runs_branch_as_the_hint_says() {
     let world = World::new();
     ran(&world);
-    world.git(&["switch", "-q", "main"]);
-    world.write("README", "theirs\n");
-    world.git(&["commit", "-qam", "moved on"]);
-    world.git(&["switch", "-q", "ralph/work"]);
+    world.move_original("README", "theirs\n");
     world.git(&["merge", "-q", "-X", "ours", "main", "-m", "resolved"]);
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!(world.branch(), "main");

@@ -238,10 +238,7 @@ fn what_cannot_be_staged_again_is_kept_and_named() {
     world.stories(1, "");
     world.agent(COMPLETE);
     world.start(&[]).code(0);
-    world.git(&["switch", "-q", "main"]);
-    world.write("f", "main\n2\n3\n");
-    world.git(&["commit", "-qam", "moved"]);
-    world.git(&["switch", "-q", "ralph/work"]);
+    world.move_original("f", "main\n2\n3\n");
     world.ralph(&["finish", "--cleanup"]).code(0).says("it is kept as refs/ralph/work/index");
     assert_eq!(world.git(&["show", "refs/ralph/work/index:f"]), "staged\n2\n3");
 }

@@ -138,6 +138,15 @@ impl World {
         self.program("git", &format!("REAL_GIT={real}\n{script}\nexec {real} \"$@\""));
     }
 
+    /// Commits a file on the original branch, while the run stays where it is.
+    pub fn move_original(&self, file: &str, text: &str) {
+        self.git(&["switch", "-q", "main"]);
+        self.write(file, text);
+        self.git(&["add", file]);
+        self.git(&["commit", "-qm", "moved on"]);
+        self.git(&["switch", "-q", "ralph/work"]);
+    }
+
     fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(&self.repo).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));

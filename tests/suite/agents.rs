@@ -260,20 +260,9 @@ fn output_without_end_stays_within_a_fixed_buffer() {
     let world = World::new();
     world.stories(1, "");
     world.agent("head -c 200000000 /dev/zero | tr '\\0' x; echo; yes | head -c 5000000; echo '<promise>COMPLETE</promise>'");
-    let running = world.spawn_start(&["-q"]);
-    let pid = running.pid();
-    let mut peak = 0;
-    world.wait_for("the end", || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let hwm = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        peak = peak.max(hwm.unwrap_or(0));
-        status.contains("State:\tZ") || hwm.is_none()
-    });
-    running.finish().code(0);
-    assert!(peak > 0 && peak < 64 * 1024, "peak memory {peak} kB");
+    let (output, peak) = world.spawn_start(&["-q"]).finish_and_measure();
+    output.code(0);
+    assert!(peak < 64 * 1024, "peak memory {peak} kB");
     assert_eq!(fs::metadata(world.run_dir().join("attempts/1/1/stdout")).unwrap().len(), 205_000_029);
 }
 

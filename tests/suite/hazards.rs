@@ -663,3 +663,25 @@ fn a_submodule_that_a_failed_attempt_adds_goes_with_it() {
     assert_eq!((world.git(&["status", "--porcelain"]), world.exists("sub")), (String::new(), false));
     assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/sub/mine")).unwrap(), "mine\n");
 }
+
+#[test]
+fn a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory() {
+    let world = World::new();
+    world.stories(1, "max-retries = 1");
+    let size = 64 * 1024 * 1024;
+    world.agent(&format!(
+        "head -c {size} /dev/urandom | tee {}.$RALPH_ATTEMPT >big; test $RALPH_ATTEMPT = 2 && {{ {COMPLETE}; exit; }}; {FAILED}",
+        world.outside("copy").display()
+    ));
+    let (output, peak) = world.spawn_start(&["-q"]).finish_and_measure();
+    output.code(0);
+    assert!(peak < 32 * 1024, "peak memory {peak} kB");
+    for (attempt, rev) in [(1, "refs/ralph/work/attempts/1/1"), (2, "ralph/work")] {
+        let copy = world.outside(&format!("copy.{attempt}"));
+        assert_eq!(fs::metadata(&copy).unwrap().len(), size);
+        let bytes = world.git(&["hash-object", "--no-filters", copy.to_str().unwrap()]);
+        assert_eq!(world.git(&["rev-parse", &format!("{rev}:big")]), bytes, "{rev}");
+    }
+    let kept = world.git(&["hash-object", "--no-filters", "big"]);
+    assert_eq!(world.git(&["rev-parse", "HEAD:big"]), kept);
+}

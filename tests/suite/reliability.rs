@@ -142,6 +142,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored",
     ),
     ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
+    (
+        "a file as big as 64 MiB",
+        "kept, landed and restored by git alone; our own memory stays small",
+        "a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory",
+    ),
     ("What the user does", "", ""),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
     (

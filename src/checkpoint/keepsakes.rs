@@ -20,10 +20,19 @@ const TOGETHER: u64 = 32 * 1024 * 1024;
 /// One uncommitted file of the user's at the start.
 struct Keepsake {
     oid: String,
+    /// The mode that git knows; one that was landed since is not the user's of the start.
+    known: u32,
     mode: u32,
     /// The number of the file with its bytes, if git would not give them back as they were.
     raw: Option<usize>,
     path: PathBuf,
+}
+
+impl Keepsake {
+    /// Whether what has been restored is this file as it was at the start.
+    fn is_of(&self, restored: &PathChange) -> bool {
+        self.path == restored.path && self.oid == restored.new_oid.as_str() && self.known == restored.new_mode
+    }
 }
 
 /// What a walk over the work tree has seen.
@@ -60,6 +69,7 @@ impl Keeper {
             let raw = if raw { number.to_string() } else { String::new() };
             let fields = [
                 change.new_oid.as_str().as_bytes(),
+                format!("{:o}", change.new_mode).as_bytes(),
                 format!("{:o}", meta.permissions().mode() & 0o7777).as_bytes(),
                 raw.as_bytes(),
                 change.path.as_os_str().as_bytes(),
@@ -74,10 +84,7 @@ impl Keeper {
     pub(super) fn restore_keepsakes(&self, restored: &[PathChange]) -> Result<()> {
         let keepsakes = self.keepsakes();
         for change in restored.iter().filter(|change| change.new_mode != 0) {
-            let Some(keepsake) = keepsakes.iter().find(|keepsake| keepsake.path == change.path && keepsake.oid == change.new_oid.as_str())
-            else {
-                continue;
-            };
+            let Some(keepsake) = keepsakes.iter().find(|keepsake| keepsake.is_of(change)) else { continue };
             let path = self.repo.place.top.join(&keepsake.path);
             if let Some(raw) = keepsake.raw {
                 fs::write(&path, fs::read(self.keepsake_dir().join(raw.to_string()))?)
@@ -96,15 +103,17 @@ impl Keeper {
         let record = fs::read(self.keepsake_dir().join("files")).unwrap_or_default();
         let fields: Vec<&[u8]> = record.split(|byte| *byte == 0).collect();
         let parse = |fields: &[&[u8]]| {
-            let [oid, mode, raw, path] = fields else { return None };
+            let [oid, known, mode, raw, path] = fields else { return None };
+            let octal = |field: &[u8]| u32::from_str_radix(std::str::from_utf8(field).ok()?, 8).ok();
             Some(Keepsake {
                 oid: String::from_utf8_lossy(oid).into_owned(),
-                mode: u32::from_str_radix(std::str::from_utf8(mode).ok()?, 8).ok()?,
+                known: octal(known)?,
+                mode: octal(mode)?,
                 raw: std::str::from_utf8(raw).ok()?.parse().ok(),
                 path: PathBuf::from(OsStr::from_bytes(path)),
             })
         };
-        fields.chunks_exact(4).filter_map(parse).collect()
+        fields.chunks_exact(5).filter_map(parse).collect()
     }
 
     fn look_around(&self, dir: &Path, protected: &Protected, sights: &mut Sights) {

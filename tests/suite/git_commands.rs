@@ -118,6 +118,28 @@ fn a_rollback_has_the_effect_of_reset_and_clean() {
 }
 
 #[test]
+fn an_undo_has_the_effect_of_reset_and_clean() {
+    const MORE: &str = "echo two >>edited; rm both; echo two >two; mkdir -p dir; echo two >dir/inner; echo two >two.log";
+    const EDITS: &str =
+        "echo user >>staged; rm script; echo user >user; mkdir fresh; echo user >fresh/file; echo user >user.log; git add user";
+    let (ours, documented) = (messy(), messy());
+    ours.stories(2, "");
+    ours.agent(&format!("if [ $RALPH_STORY = 1 ]; then {WORK}; else {MORE}; fi; {COMPLETE}"));
+    ours.start(&[]).code(0);
+    documented_start(&documented);
+    for (number, work) in [(1, WORK), (2, MORE)] {
+        sh(&documented, work);
+        sh(&documented, &format!("git add -A; git commit -q --allow-empty -m 'checkpoint: {number}'"));
+    }
+    for world in [&ours, &documented] {
+        sh(world, EDITS);
+    }
+    ours.ralph(&["undo"]).code(0);
+    sh(&documented, "git reset -q --hard HEAD~1 && git clean -q -fd");
+    assert_eq!(effect(&ours), effect(&documented));
+}
+
+#[test]
 fn cleanup_has_the_effect_of_checkout_merge_squash_reset_and_branch_delete() {
     let (ours, documented) = (World::new(), World::new());
     for world in [&ours, &documented] {

@@ -43,6 +43,7 @@ impl Keeper {
     pub async fn ready_for_attempt(&self, footing: &Footing) -> Result<Option<Oid>> {
         let refs = self.repo.refs().await?;
         let moved = self.verify_branch_in(&refs, footing).await?;
+        self.follow(moved.as_ref()).await?;
         self.stand_guard(&refs).await?;
         Ok(moved)
     }
@@ -68,6 +69,14 @@ impl Keeper {
         Ok(Some(tip.clone()))
     }
 
+    /// What the user has committed is tracked, even if it is ignored: the private index must know it as git's own does.
+    async fn follow(&self, moved: Option<&Oid>) -> Result<()> {
+        match moved {
+            Some(tip) => self.repo.read_tree(&self.private_index(), tip).await,
+            None => Ok(()),
+        }
+    }
+
     /// Verifies the branch and takes in what the user did on it and in the work tree.
     ///
     /// # Errors
@@ -75,6 +84,7 @@ impl Keeper {
     pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
         let moved = self.verify_branch(footing).await?;
         self.check_nothing_under_way().await?;
+        self.follow(moved.as_ref()).await?;
         let tip = moved.as_ref().unwrap_or(&footing.checkpoint);
         let snapshot = self.snapshot(tip).await?;
         if snapshot.changes.is_empty() {

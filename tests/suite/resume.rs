@@ -99,6 +99,41 @@ fn a_commit_of_the_users_on_the_branch_is_part_of_the_run() {
 }
 
 #[test]
+fn an_ignored_file_that_the_user_commits_on_the_branch_is_no_deletion() {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    world.stories(2, "max-retries = 1");
+    world.agent("test $RALPH_STORY.$RALPH_ATTEMPT = 2.1 && { rm mine.log; exit 1; }; echo '<promise>COMPLETE</promise>'");
+    world.start(&["--limit", "1"]).code(0);
+    world.write("mine.log", "x");
+    world.git(&["add", "-f", "mine.log"]);
+    world.git(&["commit", "-qm", "mine"]);
+    let output = world.ralph(&["resume"]).code(0).says("going on from your commit");
+    assert!(!output.stderr.contains("your edits"), "{}", output.stderr);
+    assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
+    assert_eq!((world.read("mine.log"), world.git(&["status", "--porcelain"])), ("x".to_owned(), String::new()));
+}
+
+#[test]
+fn an_ignored_file_that_the_user_commits_between_two_attempts_is_no_deletion() {
+    let world = World::new();
+    world.write(".gitignore", "*.log\n");
+    world.stories(2, "");
+    world.agent(COMPLETE);
+    let once = world.outside("once");
+    world.fake_git(&format!(
+        "case \"$*\" in *' for-each-ref '*) if [ ! -e {0} ] && $REAL_GIT log -1 --format=%s 2>/dev/null | grep -q 'checkpoint: 1'; then
+           touch {0}; echo x >mine.log; unset GIT_INDEX_FILE; $REAL_GIT add -f mine.log && $REAL_GIT commit -qm mine; export GIT_INDEX_FILE={1}; fi;; esac",
+        once.display(),
+        world.outside("no-index").display()
+    ));
+    world.start(&[]).code(0).says("going on from your commit");
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "mine", "checkpoint: 1", "initial state", "first"]);
+    assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_branch_that_has_lost_the_checkpoint_is_an_error_with_words() {
     let world = World::new();
     world.stories(2, "");

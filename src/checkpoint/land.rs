@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::guard::Verdict;
 use super::snapshot::Snapshot;
 use super::{Footing, Keeper, Notice};
-use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
+use crate::git::{Head, Merge, Oid, RefList, RefUpdate, Signature};
 use crate::story::{Story, StoryId};
 
 /// What came of landing.
@@ -33,16 +33,6 @@ pub struct Style {
     pub message: Option<String>,
     /// Whether it is signed.
     pub signature: Signature,
-}
-
-/// Whether a checkpoint is signed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Signature {
-    /// No.
-    #[default]
-    None,
-    /// With the user's own key.
-    Users,
 }
 
 impl Keeper {
@@ -92,10 +82,7 @@ impl Keeper {
         notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
         let parents: Vec<&Oid> = parents.iter().collect();
         let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
-        let commit = match style.signature {
-            Signature::None => self.repo.commit(&snapshot.tree, &parents, &message).await?,
-            Signature::Users => self.repo.signed_commit(&snapshot.tree, &parents, &message).await?,
-        };
+        let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;
         let mut updates = findings.updates;
         if let Some((update, notice)) = self.keep_abandoned(findings.pins, &commit, &story.id, attempt).await? {
             updates.push(update);

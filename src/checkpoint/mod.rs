@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 pub use begin::{Beginning, Begun, preflight};
 pub use home::{Departure, Homecoming, Itinerary, Route};
-pub use land::{Landed, Signature, Style};
+pub use land::{Landed, Style};
 pub use names::Names;
 pub use notice::Notice;
 pub use plan::{cleanup as plan_cleanup, keep as plan_keep, start as plan_start};
@@ -36,6 +36,7 @@ pub use rollback::RolledBack;
 pub use settle::Settled;
 pub use undo::TakenBack;
 
+pub use crate::git::Signature;
 use crate::git::{Oid, Repo};
 use crate::story::ChangeName;
 

@@ -16,5 +16,5 @@ pub use head::Head;
 pub use oid::Oid;
 pub use place::{Place, discover};
 pub use refs::{RefEntry, RefList, RefUpdate};
-pub use repo::{Merge, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
+pub use repo::{Merge, PathChange, Repo, Signature, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 pub use stash::StashEntry;

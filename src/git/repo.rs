@@ -299,24 +299,23 @@ impl Repo {
         self.git.call(args).index(index).working().output().await.map(drop)
     }
 
-    /// Writes a commit.
+    /// Writes a commit that nobody signs.
     ///
     /// # Errors
     /// If git fails.
     pub async fn commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
-        let mut args = vec!["commit-tree", tree.as_str()];
-        for parent in parents {
-            args.extend(["-p", parent.as_str()]);
-        }
-        self.git.call(args).input(message).line().await?.parse()
+        self.commit_as(Signature::None, tree, parents, message).await
     }
 
-    /// Writes a signed commit.
+    /// Writes a commit.
     ///
     /// # Errors
     /// If git fails, also if it cannot sign.
-    pub async fn signed_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
-        let mut args = vec!["commit-tree", "-S", tree.as_str()];
+    pub async fn commit_as(&self, signature: Signature, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
+        let mut args = vec!["commit-tree", tree.as_str()];
+        if signature == Signature::Users {
+            args.push("-S");
+        }
         for parent in parents {
             args.extend(["-p", parent.as_str()]);
         }
@@ -561,6 +560,16 @@ impl Repo {
 pub struct Hidden {
     assumed: Vec<PathBuf>,
     skipped: Vec<PathBuf>,
+}
+
+/// Whether a commit is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signature {
+    /// No.
+    #[default]
+    None,
+    /// With the user's own key.
+    Users,
 }
 
 /// What `add_all` does about a path that git cannot store.

@@ -1,0 +1,202 @@
+//! Typed actions on a repository; every one is one git process, on explicit ids and names.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::questions::Hidden;
+use super::repo::{nul_joined, trim_slash};
+use super::{Answer, Oid, RefUpdate, Repo};
+
+/// Whether a commit is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signature {
+    /// No.
+    #[default]
+    None,
+    /// With the user's own key.
+    Users,
+}
+
+/// What `add_all` does about a path that git cannot store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tolerance {
+    /// Fails.
+    Strict,
+    /// Leaves it out and goes on.
+    SkipUnaddable,
+}
+
+impl Repo {
+    /// Makes git look at these paths of an index again.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn unhide(&self, index: &Path, hidden: &Hidden) -> Result<()> {
+        for (flag, paths) in [("--no-assume-unchanged", &hidden.assumed), ("--no-skip-worktree", &hidden.skipped)] {
+            if !paths.is_empty() {
+                let call = self.git.call(["update-index", flag, "-z", "--stdin"]);
+                call.index(index).input(nul_joined(paths)).working().output().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an index out as one file of its own, even if it was split.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn unsplit(&self, index: &Path) -> Result<()> {
+        let args = ["update-index", "--no-split-index", "--force-write-index"];
+        self.git.call(args).index(index).working().output().await.map(drop)
+    }
+
+    /// Records the whole work tree in an index, but for what is ignored or excluded.
+    ///
+    /// # Errors
+    /// If git cannot be run; its own failure is in the answer.
+    pub async fn add_all(&self, index: &Path, exclude: &[PathBuf], tolerance: Tolerance) -> Result<Answer> {
+        let mut args = vec!["add", "-A"];
+        if tolerance == Tolerance::SkipUnaddable {
+            args.push("--ignore-errors");
+        }
+        let call = if exclude.is_empty() {
+            args.extend(["--", ":/"]);
+            self.git.call(args)
+        } else {
+            args.extend(["--pathspec-from-file=-", "--pathspec-file-nul"]);
+            let mut specs = b":/".to_vec();
+            for path in exclude {
+                specs.extend(b"\0:(top,exclude,literal)");
+                specs.extend(trim_slash(path));
+            }
+            self.git.call(args).input(specs)
+        };
+        call.index(index).working().answer().await
+    }
+
+    /// Removes paths from an index, not from the work tree.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn forget(&self, index: &Path, paths: &[PathBuf]) -> Result<()> {
+        let call = self.git.call(["update-index", "--force-remove", "-z", "--stdin"]);
+        call.index(index).input(nul_joined(paths)).working().output().await.map(drop)
+    }
+
+    /// Writes an index as a tree.
+    ///
+    /// # Errors
+    /// If git fails, also if the index names objects that are gone.
+    pub async fn write_tree(&self, index: &Path) -> Result<Oid> {
+        self.git.call(["write-tree"]).index(index).working().line().await?.parse()
+    }
+
+    /// Fills an index from a tree, keeping what it knows about files that are the same.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn read_tree(&self, index: &Path, tree: &Oid) -> Result<()> {
+        let args = if index.exists() { ["read-tree", "-m", tree.as_str()] } else { ["read-tree", "--reset", tree.as_str()] };
+        self.git.call(args).index(index).working().output().await.map(drop)
+    }
+
+    /// Turns the work tree from one tree into another, touching only what differs.
+    ///
+    /// # Errors
+    /// If git fails; it refuses to overwrite what is neither.
+    pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid) -> Result<()> {
+        let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
+        self.git.call(args).index(index).working().output().await.map(drop)
+    }
+
+    /// Writes a commit that nobody signs.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
+        self.commit_as(Signature::None, tree, parents, message).await
+    }
+
+    /// Writes a commit.
+    ///
+    /// # Errors
+    /// If git fails, also if it cannot sign.
+    pub async fn commit_as(&self, signature: Signature, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid> {
+        let mut args = vec!["commit-tree", tree.as_str()];
+        if signature == Signature::Users {
+            args.push("-S");
+        }
+        for parent in parents {
+            args.extend(["-p", parent.as_str()]);
+        }
+        self.git.call(args).input(message).line().await?.parse()
+    }
+
+    /// Changes refs in one transaction.
+    ///
+    /// # Errors
+    /// If any of them cannot be changed; then none is.
+    pub async fn update_refs(&self, updates: &[RefUpdate], reason: &str) -> Result<()> {
+        if updates.is_empty() {
+            return Ok(());
+        }
+        let call = self.git.call(["update-ref", "-m", reason, "--no-deref", "--stdin"]);
+        call.input(RefUpdate::transaction(updates)).output().await.map(drop)
+    }
+
+    /// Puts HEAD on a branch, touching neither index nor work tree.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn attach_head(&self, branch: &str, reason: &str) -> Result<()> {
+        self.git.call(["symbolic-ref", "-m", reason, "HEAD", branch]).output().await.map(drop)
+    }
+
+    /// Puts HEAD on a commit, touching neither index nor work tree.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn detach_head(&self, oid: &Oid, reason: &str) -> Result<()> {
+        self.git.call(["update-ref", "-m", reason, "--no-deref", "HEAD", oid.as_str()]).output().await.map(drop)
+    }
+
+    /// Sets or removes a key in one configuration file.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn set_in(&self, file: &Path, key: &str, value: Option<&str>) -> Result<()> {
+        let mut args = vec![OsStr::new("config"), "--file".as_ref(), file.as_ref()];
+        match value {
+            Some(value) => args.extend([OsStr::new("--replace-all"), key.as_ref(), value.as_ref()]),
+            None => args.extend([OsStr::new("--unset-all"), key.as_ref()]),
+        }
+        self.git.call(args).output().await.map(drop)
+    }
+
+    /// Writes tag objects back that [`Repo::raw_tags`] has read.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn revive_tags(&self, raw: &[u8]) -> Result<()> {
+        let mut rest = raw;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            let Some((kind, size)) = head.split_once(' ').and_then(|(_, more)| more.split_once(' ')) else { break };
+            let size: usize = size.parse().context("a damaged record of tags")?;
+            let content = rest.get(end + 1..end + 1 + size).context("a damaged record of tags")?;
+            self.git.call(["hash-object", "-t", kind, "-w", "--stdin"]).input(content).output().await?;
+            rest = rest.get(end + 2 + size..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The tree without an entry.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn empty_tree(&self) -> Result<Oid> {
+        self.git.call(["mktree"]).input("").line().await?.parse()
+    }
+}

@@ -1,0 +1,361 @@
+//! Typed questions to a repository; every one is one git process, on explicit ids and names, and changes nothing.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::repo::path_of;
+use super::{Head, Oid, RefList, Repo};
+
+/// Files and directories in the git directory that mean an operation is under way, with what to call it.
+const UNDER_WAY: [(&str, &str); 8] = [
+    ("MERGE_HEAD", "merge"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("sequencer", "cherry-pick or revert"),
+    ("BISECT_LOG", "bisect"),
+    ("BISECT_START", "bisect"),
+];
+
+/// One path that differs between two trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathChange {
+    /// The path from the top of the work tree.
+    pub path: PathBuf,
+    /// `A`, `M`, `D` or `T`.
+    pub status: char,
+    /// The mode in the first tree; 0 if it is not there.
+    pub old_mode: u32,
+    /// The mode in the second tree; 0 if it is not there.
+    pub new_mode: u32,
+    /// The object in the first tree; null if it is not there.
+    pub old_oid: Oid,
+    /// The object in the second tree; null if it is not there.
+    pub new_oid: Oid,
+}
+
+impl PathChange {
+    /// The same difference seen from the other side.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let status = match self.status {
+            'A' => 'D',
+            'D' => 'A',
+            other => other,
+        };
+        PathChange {
+            path: self.path.clone(),
+            status,
+            old_mode: self.new_mode,
+            new_mode: self.old_mode,
+            old_oid: self.new_oid.clone(),
+            new_oid: self.old_oid.clone(),
+        }
+    }
+}
+
+/// One line of `git status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeEntry {
+    /// A tracked path that differs from HEAD or the index.
+    Changed(PathBuf),
+    /// A path with a conflict.
+    Unmerged(PathBuf),
+    /// Neither tracked nor ignored; a directory if it is a repository of its own.
+    Untracked(PathBuf),
+    /// Ignored; a directory if all of it is.
+    Ignored(PathBuf),
+}
+
+/// The result of merging two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// The merged tree.
+    Clean(Oid),
+    /// The paths that conflict.
+    Conflict(Vec<PathBuf>),
+}
+
+/// Paths that an index hides from git.
+#[derive(Debug, Default)]
+pub struct Hidden {
+    pub(super) assumed: Vec<PathBuf>,
+    pub(super) skipped: Vec<PathBuf>,
+}
+
+impl Repo {
+    /// What is under way in the work tree: a merge, a rebase, …
+    ///
+    /// # Errors
+    /// If git cannot be asked.
+    pub async fn under_way(&self) -> Result<Option<&'static str>> {
+        if let Some((_, name)) = UNDER_WAY.iter().find(|(file, _)| self.place.git_dir.join(file).symlink_metadata().is_ok()) {
+            return Ok(Some(name));
+        }
+        // In a reftable repository these are not files.
+        let names = "MERGE_HEAD\nCHERRY_PICK_HEAD\nREVERT_HEAD\n";
+        let output = self.git.call(["cat-file", "--batch-check=%(objecttype)"]).input(names).output().await?;
+        let found = String::from_utf8_lossy(&output).lines().position(|line| !line.ends_with("missing"));
+        Ok(found.and_then(|at| UNDER_WAY.get(at)).map(|(_, name)| *name))
+    }
+
+    /// All refs.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn refs(&self) -> Result<RefList> {
+        RefList::parse(&self.git.call(RefList::QUERY).output().await?)
+    }
+
+    /// Where HEAD is now; `refs` saves the question when HEAD is on a branch with commits.
+    ///
+    /// # Errors
+    /// If HEAD is broken.
+    pub async fn head(&self, refs: &RefList) -> Result<Head> {
+        if let Some(entry) = refs.head() {
+            return Ok(Head::Branch { name: entry.name.clone(), oid: entry.oid.clone() });
+        }
+        let symbolic = self.git.call(["symbolic-ref", "-q", "HEAD"]).answer().await?;
+        if symbolic.code == 0 {
+            let name = String::from_utf8_lossy(&symbolic.stdout).trim_end().to_owned();
+            return Ok(Head::Unborn { name });
+        }
+        let oid = self.git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).line().await?;
+        Ok(Head::Detached { oid: oid.parse()? })
+    }
+
+    /// The branches that are checked out in other work trees, with the path of each.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn checked_out_elsewhere(&self) -> Result<Vec<(String, String)>> {
+        let output = self.git.call(["worktree", "list", "--porcelain", "-z"]).output().await?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let mut found = Vec::new();
+        let (mut path, mut number) = ("", 0);
+        // The main work tree comes first; git may name it by its git directory.
+        let main = self.place.git_dir == self.place.common_dir;
+        for line in text.split('\0') {
+            if let Some(worktree) = line.strip_prefix("worktree ") {
+                path = worktree;
+                number += 1;
+            } else if let Some(branch) = line.strip_prefix("branch ") {
+                let ours = if main { number == 1 } else { Path::new(path) == self.place.top };
+                if !ours {
+                    found.push((branch.to_owned(), path.to_owned()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Everything that `git status` lists, ignored paths included, as the given index sees it.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn status(&self, index: &Path) -> Result<Vec<TreeEntry>> {
+        let args = ["--no-optional-locks", "status", "--porcelain=v2", "-z", "-uall", "--ignored=matching", "--no-renames"];
+        let output = self.git.call(args).index(index).working().output().await?;
+        let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).filter_map(|entry| {
+            let fields = |count| entry.splitn(count, |byte| *byte == b' ').nth(count - 1).map(path_of);
+            match entry.first()? {
+                b'1' => fields(9).map(TreeEntry::Changed),
+                b'u' => fields(11).map(TreeEntry::Unmerged),
+                b'?' => entry.get(2..).map(path_of).map(TreeEntry::Untracked),
+                b'!' => entry.get(2..).map(path_of).map(TreeEntry::Ignored),
+                _ => None,
+            }
+        });
+        Ok(entries.collect())
+    }
+
+    /// The paths of an index that git has been told not to look at, by the flag that hides them.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn hidden(&self, index: &Path) -> Result<Hidden> {
+        let output = self.git.call(["ls-files", "-v", "-z"]).index(index).working().output().await?;
+        let mut hidden = Hidden::default();
+        for entry in output.split(|byte| *byte == 0) {
+            let (Some(tag), Some(path)) = (entry.first(), entry.get(2..)) else { continue };
+            let present = self.place.top.join(path_of(path)).symlink_metadata().is_ok();
+            if tag.is_ascii_lowercase() {
+                hidden.assumed.push(path_of(path));
+            }
+            if tag.eq_ignore_ascii_case(&b'S') && present {
+                hidden.skipped.push(path_of(path));
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// The tree of a commit.
+    ///
+    /// # Errors
+    /// If there is no such commit.
+    pub async fn tree_of(&self, commit: &Oid) -> Result<Oid> {
+        self.git.call(["rev-parse", "--verify", "-q", &format!("{commit}^{{tree}}")]).line().await?.parse()
+    }
+
+    /// Whether one commit is contained in another.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool> {
+        let answer = self.git.call(["merge-base", "--is-ancestor", ancestor.as_str(), of.as_str()]).answer().await?;
+        match answer.code {
+            0 => Ok(true),
+            1 => Ok(false),
+            _ => bail!(answer.failure()),
+        }
+    }
+
+    /// The branches, here and of remotes, that contain a commit; full names, none that stands for another.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn branches_with(&self, commit: &Oid) -> Result<Vec<String>> {
+        let args = ["for-each-ref", "--format=%(refname) %(symref)", "--contains", commit.as_str(), "refs/heads/", "refs/remotes/"];
+        let output = self.git.call(args).working().output().await?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let plain = |line: &str| line.split_once(' ').filter(|(_, symref)| symref.is_empty()).map(|(name, _)| name.to_owned());
+        Ok(text.lines().filter_map(plain).collect())
+    }
+
+    /// What differs between two trees.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn diff_trees(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
+        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
+        let output = self.git.call(args).working().output().await?;
+        let mut fields = output.split(|byte| *byte == 0);
+        let mut changes = Vec::new();
+        while let (Some(meta), Some(path)) = (fields.next().filter(|meta| !meta.is_empty()), fields.next()) {
+            let meta = String::from_utf8_lossy(meta);
+            let words: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
+            let [old, new, old_oid, new_oid, status] = words.as_slice() else { bail!("git diff-tree answered in an unknown form: {meta}") };
+            let mode = |text: &str| u32::from_str_radix(text, 8).context("git diff-tree answered in an unknown form");
+            let status = status.chars().next().unwrap_or('M');
+            changes.push(PathChange {
+                path: path_of(path),
+                status,
+                old_mode: mode(old)?,
+                new_mode: mode(new)?,
+                old_oid: old_oid.parse()?,
+                new_oid: new_oid.parse()?,
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Merges two commits without touching anything.
+    ///
+    /// # Errors
+    /// If git cannot merge at all.
+    pub async fn merge(&self, ours: &Oid, theirs: &Oid) -> Result<Merge> {
+        let args = [
+            "merge-tree",
+            "--write-tree",
+            "-z",
+            "--name-only",
+            "--no-messages",
+            "--allow-unrelated-histories",
+            ours.as_str(),
+            theirs.as_str(),
+        ];
+        let answer = self.git.call(args).working().answer().await?;
+        let mut fields = answer.stdout.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+        match answer.code {
+            0 => Ok(Merge::Clean(String::from_utf8_lossy(fields.next().unwrap_or_default()).parse()?)),
+            1 => Ok(Merge::Conflict(fields.skip(1).map(path_of).collect())),
+            _ => bail!(answer.failure()),
+        }
+    }
+
+    /// Whether the configuration makes git change line ends on the way in or out.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn converts_line_ends(&self) -> Result<bool> {
+        let answer = self.git.call(["config", "--get", "core.autocrlf"]).answer().await?;
+        Ok(answer.code == 0 && !answer.stdout.starts_with(b"false") || self.place.common_dir.join("info/attributes").exists())
+    }
+
+    /// The value of a key in one configuration file.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn setting_in(&self, file: &Path, key: &str) -> Result<Option<String>> {
+        if !file.exists() {
+            return Ok(None);
+        }
+        let answer =
+            self.git.call([OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--get".as_ref(), key.as_ref()]).answer().await?;
+        Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
+    }
+
+    /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn raw_tags(&self, refs: &RefList) -> Result<Vec<u8>> {
+        let names: String = refs.tags().map(|oid| format!("{oid}\n")).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.git.call(["cat-file", "--batch"]).input(names).output().await
+    }
+
+    fn head_log(&self) -> PathBuf {
+        self.place.git_dir.join("logs").join("HEAD")
+    }
+
+    /// How long the log of HEAD is, to be given to [`Repo::head_log_since`] later.
+    #[must_use]
+    pub fn head_log_length(&self) -> u64 {
+        self.head_log().metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// Every commit that HEAD has been on since its log had the given length.
+    #[must_use]
+    pub fn head_log_since(&self, length: u64) -> Vec<Oid> {
+        let text = std::fs::read(self.head_log()).unwrap_or_default();
+        let new = usize::try_from(length).ok().and_then(|length| text.get(length..)).unwrap_or(&text);
+        let oids = String::from_utf8_lossy(new).lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect::<BTreeSet<Oid>>();
+        oids.into_iter().collect()
+    }
+
+    /// Those of the given commits that exist and that none of `kept` contains.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn loose_commits(&self, oids: Vec<Oid>, kept: &[&Oid]) -> Result<Vec<Oid>> {
+        if oids.iter().all(|oid| kept.contains(&oid)) {
+            return Ok(Vec::new());
+        }
+        let names: String = oids.iter().map(|oid| format!("{oid}^{{commit}}\n")).collect();
+        let checked = self.git.call(["cat-file", "--batch-check=%(objectname)"]).input(names).output().await?;
+        let exist: Vec<Oid> = String::from_utf8_lossy(&checked).lines().filter_map(|line| line.parse().ok()).collect();
+        if exist.is_empty() {
+            return Ok(exist);
+        }
+        let revs: String = exist.iter().map(|oid| format!("{oid}\n")).chain(kept.iter().map(|oid| format!("^{oid}\n"))).collect();
+        let loose = self.git.call(["rev-list", "--stdin"]).input(revs).output().await?;
+        let loose: BTreeSet<Oid> = String::from_utf8_lossy(&loose).lines().filter_map(|line| line.parse().ok()).collect();
+        Ok(exist.into_iter().filter(|oid| loose.contains(oid)).collect())
+    }
+
+    /// The values of a trailer in a commit's message.
+    ///
+    /// # Errors
+    /// If there is no such commit.
+    pub async fn trailer(&self, commit: &Oid, key: &str) -> Result<String> {
+        let format = format!("--format=%(trailers:key={key},valueonly,separator=%x0A)");
+        self.git.call(["log", "-1", "--no-show-signature", &format, commit.as_str(), "--"]).line().await
+    }
+}

@@ -98,7 +98,9 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn read_tree(&self, index: &Path, tree: &Oid) -> Result<()> {
-        let args = if index.exists() { ["read-tree", "-m", tree.as_str()] } else { ["read-tree", "--reset", tree.as_str()] };
+        // Without `-i`, git refuses when a file in the work tree is not what the index says, as one is that was just committed.
+        let args: &[&str] =
+            if index.exists() { &["read-tree", "-m", "-i", tree.as_str()] } else { &["read-tree", "--reset", tree.as_str()] };
         self.git.call(args).index(index).working().output().await.map(drop)
     }
 

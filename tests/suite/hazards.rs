@@ -46,6 +46,17 @@ fn work_on_the_branch_is_landed_when_the_agent_ends_elsewhere() {
 }
 
 #[test]
+fn commits_of_the_agents_to_files_of_earlier_checkpoints_are_landed() {
+    let world = World::new();
+    world.stories(3, "");
+    world.agent(&format!("echo $RALPH_STORY >>README; echo $RALPH_STORY >>f; git add f; git commit -qam mine; {COMPLETE}"));
+    world.start(&[]).code(0);
+    assert_eq!(world.git(&["show", "ralph/work:f"]), "1\n2\n3");
+    assert_eq!(world.git(&["show", "ralph/work:README"]), "hello\n1\n2\n3");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
 fn an_agent_that_renames_deletes_or_rewinds_our_branch_changes_nothing() {
     for script in [
         "git branch -m ralph/work stolen",

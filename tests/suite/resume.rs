@@ -106,11 +106,13 @@ fn an_ignored_file_that_the_user_commits_on_the_branch_is_no_deletion() {
     world.agent("test $RALPH_STORY.$RALPH_ATTEMPT = 2.1 && { rm mine.log; exit 1; }; echo '<promise>COMPLETE</promise>'");
     world.start(&["--limit", "1"]).code(0);
     world.write("mine.log", "x");
-    world.git(&["add", "-f", "mine.log"]);
+    world.write("README", "edited\n");
+    world.git(&["add", "-f", "mine.log", "README"]);
     world.git(&["commit", "-qm", "mine"]);
     let output = world.ralph(&["resume"]).code(0).says("going on from your commit");
     assert!(!output.stderr.contains("your edits"), "{}", output.stderr);
     assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
+    assert_eq!(world.git(&["show", "ralph/work:README"]), "edited");
     assert_eq!((world.read("mine.log"), world.git(&["status", "--porcelain"])), ("x".to_owned(), String::new()));
 }
 

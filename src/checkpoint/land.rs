@@ -83,15 +83,17 @@ impl Keeper {
         let parents: Vec<&Oid> = parents.iter().collect();
         let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
         let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;
-        let mut updates = findings.updates;
-        if let Some((update, notice)) = self.keep_abandoned(findings.pins, &commit, &story.id, attempt).await? {
+        let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
+        let mut updates = Vec::new();
+        if let Some((update, notice)) = self.keep_abandoned(findings.pins, &kept, &story.id, attempt).await? {
             updates.push(update);
             notices.push(notice);
         }
+        updates.extend(self.branch_to(&refs, &commit));
         let reason = format!("commit: checkpoint: {}", story.id);
         // A branch that is in the way of ours must be gone before ours can come back.
+        self.repo.update_refs(&findings.updates, &reason).await?;
         self.repo.update_refs(&updates, &reason).await?;
-        self.repo.update_refs(&self.branch_to(&refs, &commit), &reason).await?;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
         notices.extend(self.restore_ignored()?);
         self.install_index(&self.private_index()).await?;
@@ -100,8 +102,8 @@ impl Keeper {
     }
 
     /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref.
-    async fn keep_abandoned(&self, pins: Vec<Oid>, commit: &Oid, story: &StoryId, attempt: u32) -> Result<Option<(RefUpdate, Notice)>> {
-        let loose = self.repo.loose_commits(pins, &[commit]).await?;
+    async fn keep_abandoned(&self, pins: Vec<Oid>, kept: &[&Oid], story: &StoryId, attempt: u32) -> Result<Option<(RefUpdate, Notice)>> {
+        let loose = self.repo.loose_commits(pins, kept).await?;
         if loose.is_empty() {
             return Ok(None);
         }

@@ -330,7 +330,7 @@ impl Repo {
         oids.into_iter().collect()
     }
 
-    /// Those of the given commits that exist and that none of `kept` contains.
+    /// What of the given commits exists and is in none of `kept`, by the commits that contain all of it.
     ///
     /// # Errors
     /// If git fails.
@@ -338,16 +338,13 @@ impl Repo {
         if oids.iter().all(|oid| kept.contains(&oid)) {
             return Ok(Vec::new());
         }
-        let names: String = oids.iter().map(|oid| format!("{oid}^{{commit}}\n")).collect();
-        let checked = self.git.call(["cat-file", "--batch-check=%(objectname)"]).input(names).output().await?;
-        let exist: Vec<Oid> = String::from_utf8_lossy(&checked).lines().filter_map(|line| line.parse().ok()).collect();
-        if exist.is_empty() {
-            return Ok(exist);
-        }
-        let revs: String = exist.iter().map(|oid| format!("{oid}\n")).chain(kept.iter().map(|oid| format!("^{oid}\n"))).collect();
-        let loose = self.git.call(["rev-list", "--stdin"]).input(revs).output().await?;
-        let loose: BTreeSet<Oid> = String::from_utf8_lossy(&loose).lines().filter_map(|line| line.parse().ok()).collect();
-        Ok(exist.into_iter().filter(|oid| loose.contains(oid)).collect())
+        let wanted = oids.iter().map(|oid| format!("{oid}^{{commit}}\n"));
+        let revs: String = wanted.chain(kept.iter().map(|oid| format!("^{oid}\n"))).collect();
+        let loose = self.git.call(["rev-list", "--ignore-missing", "--parents", "--stdin"]).input(revs).output().await?;
+        let loose = String::from_utf8_lossy(&loose).into_owned();
+        let below: BTreeSet<&str> = loose.lines().flat_map(|line| line.split(' ').skip(1)).collect();
+        let tips = loose.lines().filter_map(|line| line.split(' ').next()).filter(|oid| !below.contains(oid));
+        tips.map(str::parse).collect()
     }
 
     /// The values of a trailer in a commit's message.

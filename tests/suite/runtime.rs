@@ -68,3 +68,21 @@ fn the_loop_runs_with_git_found_on_the_path() {
     let calls = fs::read_to_string(calls).unwrap().lines().count();
     assert!((10..60).contains(&calls), "{calls} calls of {}", which("git"));
 }
+
+#[test]
+fn a_story_that_lands_costs_seven_git_processes_and_the_agents_own_commits_two_more() {
+    for (agent, cost) in [("echo $RALPH_STORY >>f", 7), ("echo $RALPH_STORY >>f; $GIT add f; $GIT commit -qm mine", 9)] {
+        let calls = |stories: usize| {
+            let world = World::new();
+            world.stories(stories, "");
+            // The agent's own calls do not count.
+            world.agent(&format!("GIT={}; {agent}; {COMPLETE}", which("git")));
+            let calls = world.outside("calls");
+            world.fake_git(&format!("echo \"$*\" >>{}", calls.display()));
+            world.start(&[]).code(0);
+            fs::read_to_string(calls).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (one, three) = (calls(1), calls(3));
+        assert_eq!(three.len() - one.len(), 2 * cost, "{}", three[one.len()..].join("\n"));
+    }
+}

@@ -13,16 +13,21 @@ title = "{name}"
 # context = """
 # """
 
-# The agent: a command of your own, the prompt comes on stdin …
-# command = ["./my-agent", "--flag"]
-# … or the name of one configured as ralph.<name>.cmd in git config.
+# The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see ralph.<name>.cmd …
 # agent = "claude"
+# model = "opus"
+# … or a command, the prompt comes on stdin.
+# command = ["./my-agent", "--flag"]
 
 # Gates: commands that must succeed before a story counts as done.
 # verify = ["cargo test"]
 
 # Retries after a story's first attempt.
 # max-retries = 3
+
+# What the whole run may use up.
+# max-cost = 20.0
+# max-tokens = "5M"
 
 # Time limits: for a whole attempt, without output, for one gate.
 # attempt-timeout = "60m"

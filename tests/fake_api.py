@@ -16,6 +16,7 @@ The model reads which story it is to work on from the prompt, as a real one does
     failed-once  the same, but FAILED with a reason, unless the prompt tells of a previous attempt
     decoy        promises COMPLETE beside a tool call that prints the promise; the final text says "not finished"
     background   the shell tool starts a `sleep 600` that outlives it and writes its process id to the file; COMPLETE
+    sleep        the shell tool runs `sleep 600` in the foreground
     stall        takes the request and never answers
     drop         answers with the first event of a stream, then closes the connection; other answers are not cut
     401, 429 …   that HTTP status in the provider's own form
@@ -154,7 +155,7 @@ def shell_call(turn, cmd):
         if "is_background" in props:
             args["is_background"] = False
         if "yield_time_ms" in props:
-            args["yield_time_ms"] = 20000
+            args["yield_time_ms"] = 30000  # longer than any silence that the tests allow
         return name, args
     return None
 
@@ -214,6 +215,8 @@ def act(turn, script):
         said, call = "I begin.\n\n" + DONE, shell_call(turn, "echo begun > %s; echo '%s'" % (name, DONE))
     elif script == "background":
         call = shell_call(turn, "nohup sleep 600 >/dev/null 2>&1 & echo $! > %s" % name)
+    elif script == "sleep":
+        call = shell_call(turn, "echo begun > %s; sleep 600" % name)
     else:
         call = write_call(turn, name, content)
     return ("tool", said, *call) if call else ("text", "No usable tool was offered.")

@@ -73,6 +73,9 @@ pub const PROFILES: [Profile; 8] = [
             "--analytics-disable",
             "--no-gitignore",
             "--no-auto-commits",
+            // Its map of the repository is a file in the work tree that no story asked for.
+            "--map-tokens",
+            "0",
             "--chat-history-file",
             "/dev/null",
             "--input-history-file",

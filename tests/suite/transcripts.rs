@@ -151,7 +151,7 @@ fn no_verdict_on_a_real_client_is_false() {
                 "429" | "429-fast" if !matches!(exit, Exit::Stalled { .. }) => kind == "unavailable",
                 "500" | "500-fast" | "529" => kind == "unavailable",
                 "429-retry3600" => kind == "limited",
-                "quota" if !matches!(exit, Exit::Stalled { .. }) => kind == "limited" || text,
+                "quota" | "quota-oauth" if !matches!(exit, Exit::Stalled { .. }) => kind == "limited" || text,
                 _ => true,
             };
         if !right {

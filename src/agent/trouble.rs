@@ -115,6 +115,8 @@ const UNAVAILABLE: &[&str] = &[
     "server error",
     "unavailable",
     "empty response",
+    "failed to get response",
+    "cut off",
     "try again later",
 ];
 

@@ -29,7 +29,7 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
             if line.is("status", "success") {
                 talk.ends();
             } else {
-                talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default()));
+                talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or("the model's answer was cut off".into())));
             }
         }
         _ => {}

@@ -23,6 +23,7 @@ pub mod config;
 pub mod cost;
 pub mod error;
 pub mod git;
+mod json;
 mod nearest;
 pub mod process;
 pub mod report;

@@ -2,6 +2,7 @@
 
 mod id;
 mod order;
+pub mod source;
 
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
+use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match line.text_at(&["type"]).as_deref() {

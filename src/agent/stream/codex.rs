@@ -1,9 +1,9 @@
 //! `codex exec --json`: the final message is the last agent message of a completed turn.
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
+use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match line.text_at(&["type"]).as_deref() {

@@ -1,9 +1,9 @@
 //! `copilot --output-format json`: the final message is the last one of the assistant that asks for no tool.
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::Said;
+use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let Some(data) = line.at("data") else {

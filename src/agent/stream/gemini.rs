@@ -1,9 +1,9 @@
 //! `gemini -o stream-json`: the final message is what the assistant said after the last tool; the prompt is echoed.
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
+use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match line.text_at(&["type"]).as_deref() {

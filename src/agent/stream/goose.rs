@@ -1,9 +1,9 @@
 //! `goose run --output-format stream-json`: the final message is the last one of the assistant before `complete`.
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
+use crate::json::Json;
 
 /// How goose begins a message that is not the model's: it exits 0 all the same.
 const ERROR: &str = "Ran into this error";

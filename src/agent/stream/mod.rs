@@ -9,7 +9,7 @@ mod codex;
 mod copilot;
 mod gemini;
 mod goose;
-mod json;
+
 mod lines;
 mod opencode;
 mod talk;
@@ -22,11 +22,11 @@ use std::str::FromStr;
 use jiff::Zoned;
 
 use self::aider::Aider;
-use self::json::Json;
 use self::lines::Splitter;
 use self::talk::Talk;
 use super::trouble::{Clues, Fault, from_words};
 use super::{Heard, Said, Signal};
+use crate::json::Json;
 use crate::process::Exit;
 
 /// A line of JSON that is longer than this is skipped: no final message is, tool output may be.

@@ -1,10 +1,10 @@
 //! `opencode run --format json`: the final message is the text of the step that finished with the reason `stop`.
 
-use super::json::Json;
 use super::talk::Talk;
 use super::{fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
+use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let part = line.at("part");

@@ -69,6 +69,12 @@ impl<'a> Json<'a> {
         let _ = Deserializer::from_str(self.0.get()).deserialize_seq(Items(show));
     }
 
+    /// Its bytes in the text that it was parsed from.
+    pub fn span_in(self, text: &str) -> std::ops::Range<usize> {
+        let start = (self.0.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        start..start + self.0.get().len()
+    }
+
     /// Whether it is a list with anything in it.
     pub fn has_items(self) -> bool {
         let mut any = false;

@@ -1,0 +1,168 @@
+//! The lines of a Markdown file that matter here: headings and boxes, with the bytes of every mark.
+
+use std::ops::Range;
+
+/// A line that matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Where it begins.
+    pub offset: usize,
+    /// What it is.
+    pub kind: BlockKind<'a>,
+}
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockKind<'a> {
+    /// `## Text`.
+    Heading {
+        /// How many number signs.
+        level: usize,
+        /// The text behind them.
+        text: &'a str,
+    },
+    /// `- [ ] text`.
+    Box(CheckBox<'a>),
+    /// Anything else, blank lines included.
+    Text(&'a str),
+}
+
+/// A box with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckBox<'a> {
+    /// How far it is indented.
+    pub indent: usize,
+    /// Whether it stands in a code fence, where it is an example.
+    pub fenced: bool,
+    /// Whether it is ticked.
+    pub done: bool,
+    /// The bytes to replace to tick it or to take the tick back; empty if there is nothing between the brackets.
+    pub mark: Range<usize>,
+    /// What stands behind it.
+    pub text: &'a str,
+}
+
+/// Looks at a text line by line.
+pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
+    let mut offset = 0;
+    let mut fence: Option<(char, usize)> = None;
+    text.split_inclusive('\n').enumerate().map(move |(at, whole)| {
+        let start = offset;
+        offset += whole.len();
+        let content = whole.trim_end_matches(['\n', '\r']);
+        let bom = if at == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let content = &content[bom..];
+        let fenced = in_fence(&mut fence, content);
+        let kind = match (check_box(content, start + bom, fenced), heading(content)) {
+            (Some(found), _) => BlockKind::Box(found),
+            (None, Some((level, text))) if !fenced => BlockKind::Heading { level, text },
+            _ => BlockKind::Text(content),
+        };
+        Block { line: at + 1, offset: start, kind }
+    })
+}
+
+/// Whether a line stands in a code fence; the fences themselves do.
+fn in_fence(fence: &mut Option<(char, usize)>, line: &str) -> bool {
+    let text = line.trim_start();
+    let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'));
+    let length = mark.map_or(0, |mark| text.chars().take_while(|c| *c == mark).count());
+    let rest = &text[length..];
+    match (*fence, mark) {
+        (Some((open, long)), Some(mark)) if mark == open && length >= long && rest.trim().is_empty() => {
+            *fence = None;
+            true
+        }
+        (Some(_), _) => true,
+        (None, Some(mark)) if length >= 3 && !(mark == '`' && rest.contains('`')) => {
+            *fence = Some((mark, length));
+            true
+        }
+        (None, _) => false,
+    }
+}
+
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let level = line.bytes().take_while(|byte| *byte == b'#').count();
+    let text = line.get(level..)?;
+    ((1..=6).contains(&level) && text.starts_with([' ', '\t'])).then(|| (level, text.trim().trim_end_matches('#').trim_end()))
+}
+
+/// A bullet or a number, blanks, and a pair of brackets with at most one mark in it that is not the text of a link.
+fn check_box(line: &str, offset: usize, fenced: bool) -> Option<CheckBox<'_>> {
+    let text = line.trim_start();
+    let indent = line.len() - text.len();
+    let behind = bullet(text)?;
+    let brackets = behind.trim_start();
+    if brackets.len() == behind.len() {
+        return None;
+    }
+    let inner = brackets.strip_prefix('[')?;
+    let close = inner.find(']')?;
+    let (inner, rest) = (&inner[..close], &inner[close + 1..]);
+    let mark = inner.trim();
+    if mark.chars().count() > 1 || rest.starts_with('(') {
+        return None;
+    }
+    let inner_at = offset + line.len() - brackets.len() + 1;
+    let at = inner_at + if mark.is_empty() { 0 } else { inner.find(mark)? };
+    let length = if mark.is_empty() { inner.chars().next().map_or(0, char::len_utf8) } else { mark.len() };
+    Some(CheckBox { indent, fenced, done: mark == "x" || mark == "X", mark: at..at + length, text: rest.trim() })
+}
+
+fn bullet(text: &str) -> Option<&str> {
+    if let Some(rest) = text.strip_prefix(['-', '*', '+']) {
+        return Some(rest);
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 { None } else { text[digits..].strip_prefix(['.', ')']) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Done, fenced, the text, the bytes of the mark.
+    type Found<'a> = (bool, bool, &'a str, &'a str);
+
+    fn boxes(text: &str) -> Vec<Found<'_>> {
+        let found = blocks(text).filter_map(|block| match block.kind {
+            BlockKind::Box(found) => Some((found.done, found.fenced, found.text, &text[found.mark])),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn the_table_of_boxes() {
+        let table: &[(&str, &[Found<'_>])] = &[
+            ("- [ ] a", &[(false, false, "a", " ")]),
+            ("* [x] a\r\n+ [X] b\r\n", &[(true, false, "a", "x"), (true, false, "b", "X")]),
+            ("1. [ ] a\n2) [x] b", &[(false, false, "a", " "), (true, false, "b", "x")]),
+            ("\t- [ ] nested", &[(false, false, "nested", " ")]),
+            ("- [~] a\n- [-] b\n- [] c", &[(false, false, "a", "~"), (false, false, "b", "-"), (false, false, "c", "")]),
+            ("- [ x] a\n- [x ] b", &[(true, false, "a", "x"), (true, false, "b", "x")]),
+            ("\u{feff}- [ ] first", &[(false, false, "first", " ")]),
+            ("- [x](http://a) no\n- [xx] no\n-[ ] no\n[ ] no\n- a [ ] no", &[]),
+            ("```\n- [ ] example\n```\n- [ ] real", &[(false, true, "example", " "), (false, false, "real", " ")]),
+            ("~~~~\n```\n- [ ] a\n~~~~\n- [ ] b", &[(false, true, "a", " "), (false, false, "b", " ")]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(boxes(text), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn headings_in_fences_are_text() {
+        let text = "# One\n```\n## Two\n```\n### Three ###\n#no\n";
+        let found: Vec<_> = blocks(text)
+            .filter_map(|block| match block.kind {
+                BlockKind::Heading { level, text } => Some((level, text, block.line)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, [(1, "One", 1), (3, "Three", 5)]);
+    }
+}

@@ -1,0 +1,214 @@
+//! A Markdown plan: `### Task N: …` sections are stories, `## Validation Commands` are gates; and plain lists of boxes.
+
+use super::markdown::{BlockKind, blocks};
+use super::{Mark, Material, Page, Section, Sourced, slug, unique};
+
+/// How much of what stands before the first task a prompt carries.
+const LONGEST_CONTEXT: usize = 48 * 1024;
+
+/// The number and title of a task: `Task 1: Set up`.
+pub(super) fn task(heading: &str) -> Option<(&str, &str, &str)> {
+    let (kind, rest) = heading.split_once([' ', '\t'])?;
+    let known = ["task", "iteration"].iter().any(|word| kind.eq_ignore_ascii_case(word));
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
+    let number = rest[..end].trim_end_matches('.');
+    let title = rest[end..].trim_start().strip_prefix([':', '-', '–', '—']).or_else(|| rest[end..].trim().is_empty().then_some(""))?;
+    (known && number.starts_with(|c: char| c.is_ascii_digit())).then_some((kind, number, title.trim()))
+}
+
+/// A plan taken apart.
+#[derive(Default)]
+struct Plan<'a> {
+    title: Option<&'a str>,
+    context: String,
+    gates: Vec<String>,
+    sections: Vec<Section<'a>>,
+    notes: Vec<(usize, String)>,
+}
+
+/// Where a line belongs.
+enum Place {
+    Before,
+    Gates,
+    Task,
+    Elsewhere,
+}
+
+fn take_apart(text: &str) -> Plan<'_> {
+    let mut plan = Plan::default();
+    let mut place = Place::Before;
+    for block in blocks(text) {
+        match block.kind {
+            BlockKind::Heading { level: 1, text } if plan.title.is_none() => plan.title = Some(text),
+            BlockKind::Heading { level: 3, text } if task(text).is_some() => {
+                if let Some((kind, number, title)) = task(text) {
+                    let taken = |id: &str| plan.sections.iter().any(|section: &Section<'_>| section.id == id);
+                    let id = if taken(number) { format!("{}-{number}", kind.to_ascii_lowercase()) } else { number.to_owned() };
+                    plan.sections.push(Section::new(id, title, block.line));
+                }
+                place = Place::Task;
+            }
+            BlockKind::Heading { level, text } if level <= 3 => {
+                place = match text.to_ascii_lowercase().as_str() {
+                    "validation commands" | "validation" => Place::Gates,
+                    _ if plan.sections.is_empty() => Place::Before,
+                    _ => Place::Elsewhere,
+                };
+                if matches!(place, Place::Before) {
+                    plan.context.push_str(&format!("{} {text}\n", "#".repeat(level)));
+                }
+            }
+            kind => plan.put(&place, &kind, block.line),
+        }
+    }
+    plan
+}
+
+impl<'a> Plan<'a> {
+    fn put(&mut self, place: &Place, kind: &BlockKind<'a>, line: usize) {
+        match (place, kind, self.sections.last_mut()) {
+            (Place::Task, BlockKind::Box(found), Some(section)) if !found.fenced => section.boxes.push(found.clone()),
+            (Place::Task, BlockKind::Text(text), Some(section)) => {
+                section.text.push_str(text);
+                section.text.push('\n');
+            }
+            (Place::Task, BlockKind::Heading { level, text }, Some(section)) => {
+                section.text.push_str(&format!("{} {text}\n", "#".repeat(*level)));
+            }
+            (Place::Gates, BlockKind::Text(text), _) => self.gates.extend(command(text)),
+            (Place::Before, BlockKind::Text(text), _) => {
+                self.context.push_str(text);
+                self.context.push('\n');
+            }
+            (Place::Before | Place::Elsewhere, BlockKind::Box(found), _) if !found.fenced => {
+                self.notes.push((line, format!("the box '{}' belongs to no task, it is left alone", found.text)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A command in a list: in backticks, or as it stands.
+fn command(line: &str) -> Option<String> {
+    let item = line.trim().strip_prefix(['-', '*', '+'])?.trim();
+    let quoted = item.strip_prefix('`').and_then(|rest| rest.split_once('`')).map(|(command, _)| command);
+    Some(quoted.unwrap_or(item).trim().to_owned()).filter(|command| !command.is_empty())
+}
+
+pub(super) fn read(material: &Material) -> Result<Sourced, String> {
+    let page = &material.main;
+    let plan = take_apart(&page.text);
+    let context = plan.context.trim();
+    let context = &context[..context.floor_char_boundary(LONGEST_CONTEXT)];
+    Ok(Sourced {
+        title: plan.title.map(str::to_owned),
+        context: (!context.is_empty()).then(|| context.to_owned()),
+        verify: plan.gates,
+        stories: plan.sections.iter().map(|section| section.story(page)).collect::<Result<_, _>>()?,
+        notes: plan.notes.into_iter().map(|(line, note)| format!("{}:{line}: {note}", page.name)).collect(),
+    })
+}
+
+pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
+    let marks: Vec<Vec<Mark>> = take_apart(&page.text).sections.iter().map(|section| section.marks(page)).collect::<Result<_, _>>()?;
+    Ok(marks.concat())
+}
+
+/// Each top-level box is a story; what is nested below it are its tasks.
+fn items(text: &str) -> Vec<Section<'_>> {
+    let mut items: Vec<Section<'_>> = Vec::new();
+    let mut top = None;
+    for block in blocks(text) {
+        let BlockKind::Box(found) = block.kind else { continue };
+        if found.fenced {
+            continue;
+        }
+        let level = *top.get_or_insert(found.indent);
+        match items.last_mut() {
+            Some(item) if found.indent > level => item.boxes.push(found),
+            _ => {
+                top = Some(found.indent.min(level));
+                let id = unique(name(found.text), |id| items.iter().any(|item| item.id == id));
+                let mut item = Section::new(id, found.text, block.line);
+                item.boxes.push(found);
+                items.push(item);
+            }
+        }
+    }
+    items
+}
+
+/// What a box calls itself, `1.2` or `T001`, else a word made of its text.
+fn name(text: &str) -> String {
+    let first = text.split_whitespace().next().unwrap_or_default().trim_end_matches([':', '.', ')']);
+    let numbered = first.chars().any(|c| c.is_ascii_digit())
+        && first.len() <= 8
+        && first.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+    if numbered { first.to_owned() } else { slug(text) }
+}
+
+pub(super) fn read_checklist(material: &Material) -> Result<Sourced, String> {
+    let page = &material.main;
+    let story = |item: &Section<'_>| {
+        let mut story = item.story(page)?;
+        // Its own box is its title.
+        story.tasks.remove(0);
+        story.done = item.boxes.first().is_some_and(|own| own.done);
+        Ok(story)
+    };
+    let title = blocks(&page.text).find_map(|block| match block.kind {
+        BlockKind::Heading { level: 1, text } => Some(text.to_owned()),
+        _ => None,
+    });
+    Ok(Sourced { title, stories: items(&page.text).iter().map(story).collect::<Result<_, String>>()?, ..Sourced::default() })
+}
+
+pub(super) fn checklist_marks(page: &Page) -> Result<Vec<Mark>, String> {
+    let marks: Vec<Vec<Mark>> = items(&page.text).iter().map(|item| item.marks(page)).collect::<Result<_, _>>()?;
+    Ok(marks.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::story::source::Kind;
+
+    fn material(kind: Kind, text: &str) -> Material {
+        Material { kind, main: Page { name: "plan.md".into(), text: text.into() }, beside: Vec::new() }
+    }
+
+    #[test]
+    fn tasks_and_iterations_are_stories_and_validation_commands_gates() {
+        let text = "# Plan: Greeter\n\n## Overview\nWords.\n\n## Validation Commands\n- `cargo test`\n- make lint\n\n## Implementation\n\n### Task 1: Set up\n\
+                    Do it.\n- [x] a\n- [ ] b\n\n### Iteration 1: Again\n- [ ] c\n### Task 2.1 - Dashes\n- [x] d\n## Notes\n- [ ] later\n";
+        let sourced = material(Kind::Plan, text).read().unwrap();
+        assert_eq!(
+            (sourced.title.as_deref(), sourced.context.as_deref()),
+            (Some("Plan: Greeter"), Some("## Overview\nWords.\n\n## Implementation"))
+        );
+        assert_eq!(sourced.verify, ["cargo test", "make lint"]);
+        let found: Vec<_> = sourced.stories.iter().map(|story| (story.id.as_str(), story.title.as_str(), story.done)).collect();
+        assert_eq!(found, [("1", "Set up", false), ("iteration-1", "Again", false), ("2.1", "Dashes", true)]);
+        assert_eq!(
+            (sourced.stories[0].prompt.as_str(), &sourced.stories[0].tasks[..]),
+            ("Do it.", &["a (done)".to_owned(), "b".to_owned()][..])
+        );
+        assert_eq!(sourced.notes, ["plan.md:22: the box 'later' belongs to no task, it is left alone"]);
+    }
+
+    #[test]
+    fn a_heading_that_only_speaks_of_tasks_is_none() {
+        for heading in ["Tasks", "Task list", "Task force", "Taskless 1: x", "Task 1 and 2"] {
+            assert_eq!(task(heading), None, "{heading}");
+        }
+    }
+
+    #[test]
+    fn every_top_level_box_of_a_checklist_is_a_story() {
+        let text = "- [ ] Add the parser\n  - [x] nested\n  - [ ] more\n- [x] 1.2 Numbered\n- [ ] Add the parser\n";
+        let sourced = material(Kind::Checklist, text).read().unwrap();
+        let found: Vec<_> = sourced.stories.iter().map(|story| (story.id.as_str(), story.done, story.tasks.len())).collect();
+        assert_eq!(found, [("add-the-parser", false, 2), ("1.2", true, 0), ("add-the-parser-2", false, 0)]);
+    }
+}

@@ -2,11 +2,18 @@
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::identity::Identity;
 use super::survivors::processes;
+
+/// However many end at once, they are looked for no more often than this.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The children that we started ourselves. The kernel does not tell them from those that it gave us.
 static STARTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
@@ -14,19 +21,29 @@ static STARTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
 /// While this lives, a process below us that loses its parent becomes our child, even if it left its session, its
 /// group and its environment behind. Only Linux can do that; elsewhere it does nothing.
 #[must_use]
-pub struct Adoption(());
+pub struct Adoption(JoinHandle<()>);
 
 impl Adoption {
-    /// Begins to adopt.
+    /// Begins to adopt; must be called on a runtime.
     pub fn begin() -> Self {
         set_adopter(Some(getpid()));
-        Adoption(())
+        Adoption(tokio::spawn(reap_as_they_end()))
     }
 }
 
 impl Drop for Adoption {
     fn drop(&mut self) {
         set_adopter(None);
+        self.0.abort();
+    }
+}
+
+/// An agent that works for hours may leave thousands that end by themselves, and each of them keeps its id until it is reaped.
+async fn reap_as_they_end() {
+    let Ok(mut ended) = signal(SignalKind::child()) else { return };
+    while ended.recv().await.is_some() {
+        reap();
+        sleep(PAUSE).await;
     }
 }
 

@@ -204,6 +204,25 @@ fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_starte
 }
 
 #[test]
+fn orphans_that_end_by_themselves_are_reaped_while_the_agent_works() {
+    let world = World::new();
+    world.stories(1, "");
+    let (left, go) = (world.outside("left"), world.outside("go"));
+    world.agent(&format!(
+        "for n in 1 2 3 4 5; do (setsid sh -c 'sleep 0.1; echo $$ >>{0}' &); done; while [ ! -e {1} ]; do sleep 0.01; done; {COMPLETE}",
+        left.display(),
+        go.display()
+    ));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the orphans", || fs::read_to_string(&left).is_ok_and(|text| text.lines().count() == 5));
+    let left = fs::read_to_string(&left).unwrap();
+    world.wait_for("them to be reaped", || left.lines().all(|pid| !Path::new("/proc").join(pid).exists()));
+    fs::write(&go, "").unwrap();
+    running.finish().code(0);
+    assert_eq!(survivors(&world), ["[]"]);
+}
+
+#[test]
 fn an_orphan_of_a_gate_is_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");

@@ -11,7 +11,8 @@ use crate::agent::Template;
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
-use crate::run::{Holder, Lock, RunDir, RunState, Spare, Store};
+use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
+use crate::story::source::Material;
 use crate::story::{Change, ChangeName, Story, StoryId};
 
 /// The place, its configuration and its runs.
@@ -59,17 +60,60 @@ impl Context {
         let shown = self.shown(&path);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(self.unknown_change(name, &shown)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let Some(source) = self.openspec(name)? else { bail!(self.unknown_change(name, &shown)?) };
+                return Ok((ChangeFile { source: Some(source.clone()), ..ChangeFile::default() }, source));
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
         let file = parse_change_file(&text, &shown).map_err(Problem::fatal)?;
         Ok((file, shown))
     }
 
+    /// The OpenSpec change of that name, which needs no change file.
+    fn openspec(&self, name: &ChangeName) -> Result<Option<String>> {
+        let top = &self.repo.place.top;
+        let path = format!("{OPENSPEC_CHANGES}/{name}");
+        if name.as_str() != "archive" && top.join(&path).is_dir() {
+            return Ok(Some(path));
+        }
+        match openspec_archived(top, name.as_str()) {
+            Some(archive) => {
+                bail!(Problem::refused(format!("the OpenSpec change '{name}' is archived in {archive}")).hint("git ralph list"))
+            }
+            None => Ok(None),
+        }
+    }
+
     /// Reads a change.
     pub fn change(&self, name: &ChangeName) -> Result<Change> {
         let (file, _) = self.change_file(name)?;
-        Ok(change_of(name, file))
+        match self.place_of(&file) {
+            Some(place) => sourced_change(name, file, &place.material()?),
+            None => Ok(change_of(name, file)),
+        }
+    }
+
+    /// The same with the file of its source as it was at another time.
+    pub fn change_as_of(&self, name: &ChangeName, text: String) -> Result<Change> {
+        let (file, _) = self.change_file(name)?;
+        match self.place_of(&file) {
+            Some(place) => {
+                let mut material = place.material()?;
+                material.main.text = text;
+                sourced_change(name, file, &material)
+            }
+            None => Ok(change_of(name, file)),
+        }
+    }
+
+    /// Where the stories of a change are kept, if not in its file.
+    pub fn source(&self, name: &ChangeName) -> Result<Option<SourcePlace>> {
+        Ok(self.place_of(&self.change_file(name)?.0))
+    }
+
+    fn place_of(&self, file: &ChangeFile) -> Option<SourcePlace> {
+        file.source.as_ref().map(|path| SourcePlace::new(&self.repo.place.top, path))
     }
 
     /// Reads the user's own prompt template, if there is one.
@@ -90,7 +134,7 @@ impl Context {
     }
 
     fn unknown_change(&self, name: &ChangeName, shown: &str) -> Result<Problem> {
-        let known = self.store.changes()?;
+        let known = self.known_changes()?;
         let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
         let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
         Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
@@ -167,13 +211,27 @@ impl Context {
 
     /// Every change that has a file or has ever been run.
     pub fn known_changes(&self) -> Result<BTreeSet<ChangeName>> {
-        Ok(self.store.changes()?.into_iter().chain(self.store.changes_with_runs()?).collect())
+        let openspec = openspec_changes(&self.repo.place.top).into_iter().filter_map(|name| name.parse().ok());
+        Ok(self.store.changes()?.into_iter().chain(self.store.changes_with_runs()?).chain(openspec).collect())
     }
 
     /// The process that is at work in this work tree.
     pub fn owner(&self) -> Option<u32> {
         Lock::owner(&self.store.lock_file(&self.repo.place.worktree_id()))
     }
+}
+
+/// A change whose stories are kept elsewhere. Gates come from the change file alone: a source arrives by clone and pull, and
+/// agents write to it.
+fn sourced_change(name: &ChangeName, file: ChangeFile, material: &Material) -> Result<Change> {
+    let sourced = material.read().map_err(Problem::fatal)?;
+    let context: Vec<String> = file.context.into_iter().chain(sourced.context).collect();
+    Ok(Change {
+        name: name.clone(),
+        title: file.title.or(sourced.title),
+        context: (!context.is_empty()).then(|| context.join("\n\n")),
+        stories: sourced.stories,
+    })
 }
 
 fn change_of(name: &ChangeName, file: ChangeFile) -> Change {

@@ -11,7 +11,7 @@ use crate::config::Environment;
 use crate::error::Ending;
 use crate::report::{clean, output};
 use crate::run::Phase;
-use crate::story::ChangeName;
+use crate::story::{Change, ChangeName};
 
 #[derive(Serialize)]
 struct Row {
@@ -51,12 +51,16 @@ fn row(context: &Context, name: &ChangeName) -> Result<Row> {
         Some(Phase::Aborted) => "aborted",
         Some(_) => "open",
     };
-    let change = if context.store.change_file(name).exists() { Some(context.change(name)) } else { None };
+    // Of a change whose file is gone only its runs are known.
+    let known = context.store.change_file(name).exists() || context.change_file(name).is_ok();
+    let change = known.then(|| context.change(name));
+    let marked = |change: &Change| change.stories.iter().filter(|story| story.done).count();
+    let before = change.as_ref().and_then(|change| change.as_ref().ok()).map_or(0, marked);
     let (title, total, error) = match change {
         Some(Ok(change)) => (change.title, Some(change.stories.len()), None),
         Some(Err(error)) => (None, None, Some(format!("{error:#}"))),
         None => (None, None, None),
     };
-    let done = last.map_or(0, |(_, state)| state.stories.keys().filter(|id| state.has_landed(id)).count());
+    let done = last.map_or(0, |(_, state)| state.stories.keys().filter(|id| state.has_landed(id)).count()).max(before);
     Ok(Row { change: name.to_string(), title, state: state.to_owned(), done, total, error })
 }

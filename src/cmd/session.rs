@@ -303,16 +303,29 @@ impl Session {
         })
     }
 
+    /// The change without what an agent that was cut short may have written to its source.
+    fn change_before_attempt(&self) -> Result<Change> {
+        let busy = self.state.stories.iter().find(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)));
+        let copy = busy.and_then(|(story, progress)| std::fs::read_to_string(self.run.source_copy(story, progress.attempts)).ok());
+        match copy {
+            Some(text) => self.context.change_as_of(&self.run.change, text),
+            None => self.context.change(&self.run.change),
+        }
+    }
+
     async fn run_loop(&mut self, work: &Work) -> Result<End> {
         let opening = self.opening()?.clone();
         let (context, change) = (&self.context, self.run.change.clone());
         let source = || context.change(&change);
+        let place = context.source(&change)?;
+        let first = self.change_before_attempt()?;
         let workshop = Workshop {
             run: &self.run,
             id: &opening.id,
             keeper: &self.keeper,
             spare: &self.spare,
             agent: &work.agent,
+            source: place.as_ref(),
             template: work.template.as_ref(),
             environment: &self.context.environment,
             settings: &work.settings,
@@ -320,7 +333,8 @@ impl Session {
             stop: self.stop.clone(),
         };
         let policy = work.policy();
-        let orchestrator = Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, source: &source };
+        let orchestrator =
+            Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, change: first, source: &source };
         let _adoption = Adoption::begin();
         let trail = Trail::begin(attempt::MARK, &format!("{}/", opening.id));
         let end = orchestrator.run().await;

@@ -36,6 +36,8 @@ pub struct ChangeFile {
     pub title: Option<String>,
     /// What every story's prompt carries.
     pub context: Option<String>,
+    /// Where the stories are kept, if not in the file itself.
+    pub source: Option<String>,
     /// The agent to use.
     pub agent: Option<AgentChoice>,
     /// The model that it is told to use.
@@ -92,13 +94,22 @@ impl Reader<'_> {
 
     fn change(&self, root: &DeTable) -> Result<ChangeFile, String> {
         self.known_keys(root, &KEYS)?;
-        if let Some(source) = root.get("source") {
-            return Err(self.at(source.span().start, "'source' cannot be read by this version: write the stories as [[story]] tables"));
-        }
-        let (stories, lines) = self.stories(root)?;
+        let source = self.text(root, "source")?;
+        let (stories, lines) = match (&source, root.get("story")) {
+            (Some(_), Some(story)) => {
+                return Err(self.at(story.span().start, "there are stories in it and a 'source': only one of them can be"));
+            }
+            (Some(path), None) if path.is_empty() => {
+                let offset = root.get("source").map_or(0, |value| value.span().start);
+                return Err(self.at(offset, "'source' must be the path of a folder or a file"));
+            }
+            (Some(_), None) => (Vec::new(), Vec::new()),
+            (None, _) => self.stories(root)?,
+        };
         let file = ChangeFile {
             title: self.text(root, "title")?,
             context: self.text(root, "context")?,
+            source,
             agent: self.agent(root)?,
             model: self.text(root, "model")?,
             max_cost: self.amount(root, "max-cost", |text| text.parse())?,
@@ -142,7 +153,7 @@ impl Reader<'_> {
     }
 
     fn stories(&self, root: &DeTable) -> Result<(Vec<Story>, Lines), String> {
-        let none = || format!("{}: there is no [[story]] in it", self.file);
+        let none = || format!("{}: there is no [[story]] in it, nor a 'source'", self.file);
         let value = root.get("story").ok_or_else(none)?;
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong("story", value, "a list of tables, [[story]]"))?;
         let mut stories = Vec::new();

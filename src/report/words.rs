@@ -61,6 +61,11 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::SourceUnreadable { error } => {
             warning(format!("the stories cannot be read again, going on with the last ones: {}", clean(error)))
         }
+        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
+        Event::StrayMarks { story, others } => {
+            warning(format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others)))
+        }
+        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
         Event::AttemptStarted { story, attempt, title, .. } => {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
@@ -94,6 +99,15 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::Aborted { kept: Some(kept) } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
         Event::Aborted { kept: None } => plain("the run had not touched anything yet, it is closed".to_owned()),
     }
+}
+
+fn stories_changed_words(added: &[StoryId], removed: &[StoryId]) -> Vec<String> {
+    let one = |what: &str, stories: &[StoryId]| (!stories.is_empty()).then(|| format!("{what}: {}", ids(stories)));
+    [one("the source has new stories", added), one("no longer in the source, skipped", removed)].into_iter().flatten().collect()
+}
+
+fn ids(stories: &[StoryId]) -> String {
+    stories.iter().map(StoryId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn change(state: &RunState) -> String {

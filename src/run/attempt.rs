@@ -29,6 +29,9 @@ impl Workshop<'_> {
         let dir = self.run.attempt(&story.id, attempt);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
+        if let Some(source) = self.source {
+            private_file(&self.run.source_copy(&story.id, attempt))?.write_all(source.text()?.as_bytes())?;
+        }
         let mut transcript = Transcript { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
         let program = self.agent.program(self.child_environment(story, attempt), &self.keeper.repo.place.top);

@@ -53,6 +53,12 @@ pub enum Event {
     IdentityMissing {},
     /// The source of the stories could not be read again, the last good one is used.
     SourceUnreadable { error: String },
+    /// The source has other stories than before.
+    StoriesChanged { added: Vec<StoryId>, removed: Vec<StoryId> },
+    /// An agent has marked stories as done that were not its own; that was taken back.
+    StrayMarks { story: StoryId, others: Vec<StoryId> },
+    /// The marks of a story that lands could not be set in its source.
+    MarksNotSet { story: StoryId, error: String },
     /// An agent is about to be started.
     AttemptStarted { story: StoryId, attempt: u32, title: String, agent: String },
     /// The agent's process has ended, with what it said and did.

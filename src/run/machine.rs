@@ -352,6 +352,9 @@ impl RunState {
             Event::LeftoverKept { .. }
             | Event::IdentityMissing {}
             | Event::SourceUnreadable { .. }
+            | Event::StoriesChanged { .. }
+            | Event::StrayMarks { .. }
+            | Event::MarksNotSet { .. }
             | Event::GateEnded { .. }
             | Event::Noticed { .. } => {}
             story => self.apply_to_story(story),

@@ -14,7 +14,7 @@ use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
 use super::machine::Span;
-use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, Spare, Step, Verdict, judge};
+use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, SourcePlace, Spare, Step, Verdict, judge};
 use crate::agent::{Agent, Template};
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
@@ -37,6 +37,8 @@ pub struct Workshop<'a> {
     pub spare: &'a Spare,
     /// Who works.
     pub agent: &'a Agent,
+    /// Where the stories are kept, if that is in the work tree.
+    pub source: Option<&'a SourcePlace>,
     /// The user's own prompt template.
     pub template: Option<&'a Template>,
     /// What children get to see.
@@ -59,6 +61,8 @@ pub struct Orchestrator<'a> {
     pub state: &'a mut RunState,
     /// The rules.
     pub policy: Policy,
+    /// The stories as they are to begin with.
+    pub change: Change,
     /// Reads the stories again.
     pub source: &'a dyn Fn() -> Result<Change>,
 }
@@ -69,9 +73,10 @@ impl Orchestrator<'_> {
     /// # Errors
     /// If git, the journal or the transcript fails; the run can be resumed.
     pub async fn run(self) -> Result<End> {
-        let Orchestrator { workshop, journal, state, policy, source } = self;
+        let Orchestrator { workshop, journal, state, policy, change, source } = self;
         let mut scribe = Scribe { journal, state, reporter: workshop.reporter };
-        let mut library = Library { change: source()?, source, complaint: None };
+        let in_work_tree = workshop.source.is_some();
+        let mut library = Library { change, source, complaint: None, in_work_tree };
         let mut floor = Floor::new(&workshop);
         let mut stop = workshop.stop.clone();
         let mut heard = Urgency::None;
@@ -106,14 +111,22 @@ struct Library<'a> {
     change: Change,
     source: &'a dyn Fn() -> Result<Change>,
     complaint: Option<String>,
+    /// The agent can write to it: it is not looked at before its attempt is settled.
+    in_work_tree: bool,
 }
 
 impl Library<'_> {
     async fn reload(&mut self, scribe: &mut Scribe<'_>) -> Result<()> {
+        if self.in_work_tree && scribe.state.is_busy() {
+            return Ok(());
+        }
         match (self.source)().map_err(|error| format!("{error:#}")) {
             Ok(change) => {
-                self.change = change;
+                let known = std::mem::replace(&mut self.change, change);
                 self.complaint = None;
+                if let Some(event) = difference(&known, &self.change) {
+                    scribe.record(event).await?;
+                }
             }
             Err(error) if self.complaint.as_ref() == Some(&error) => {}
             Err(error) => {
@@ -125,6 +138,15 @@ impl Library<'_> {
         scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
         Ok(())
     }
+}
+
+/// What stories came and went.
+fn difference(known: &Change, now: &Change) -> Option<Event> {
+    let missing = |from: &Change, of: &Change| -> Vec<StoryId> {
+        of.stories.iter().filter(|story| from.story(&story.id).is_none()).map(|story| story.id.clone()).collect()
+    };
+    let (added, removed) = (missing(known, now), missing(now, known));
+    (!added.is_empty() || !removed.is_empty()).then_some(Event::StoriesChanged { added, removed })
 }
 
 /// The steps that are under way, at most one a story.
@@ -405,18 +427,30 @@ impl Workshop<'_> {
 
     async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
         let id = story.id.clone();
+        let marked = self.set_marks(&id, attempt)?;
         let style = Style {
             message: self.settings.hooks.value.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten(),
             signature: if self.settings.sign.value { Signature::Users } else { Signature::None },
         };
         Ok(match self.keeper.land(story, attempt, footing, &style).await? {
             Landed::Checkpoint { commit, files, notices } => {
-                let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+                let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
+                let mut events: Vec<Event> = marked.into_iter().chain(notices).collect();
                 events.push(Event::CheckpointLanded { story: id, attempt, commit, files });
                 events
             }
             Landed::Impossible(reason) => vec![Event::AttemptRejected { story: id, attempt, outcome: Outcome::Unlandable { reason } }],
         })
+    }
+
+    /// The marks of a story that lands are part of its checkpoint.
+    fn set_marks(&self, story: &StoryId, attempt: u32) -> Result<Vec<Event>> {
+        let Some(source) = self.source else { return Ok(Vec::new()) };
+        let before = std::fs::read_to_string(self.run.source_copy(story, attempt)).unwrap_or_default();
+        let marked = source.mark(&before, story)?;
+        let strays = (!marked.strays.is_empty()).then(|| Event::StrayMarks { story: story.clone(), others: marked.strays });
+        let problem = marked.problem.map(|error| Event::MarksNotSet { story: story.clone(), error });
+        Ok(strays.into_iter().chain(problem).collect())
     }
 
     async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {

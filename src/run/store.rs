@@ -146,6 +146,12 @@ impl RunDir {
         self.path.join("stop")
     }
 
+    /// What the source of the stories was before an attempt.
+    #[must_use]
+    pub fn source_copy(&self, story: &StoryId, attempt: u32) -> PathBuf {
+        self.attempt(story, attempt).join("source")
+    }
+
     /// What attempts and stories leave for those after them.
     #[must_use]
     pub fn learnings(&self) -> PathBuf {

@@ -1,0 +1,236 @@
+//! A source in the work tree: found, read, and its marks set when a story lands.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::error::Problem;
+use crate::story::StoryId;
+use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, settle};
+
+/// Where OpenSpec keeps its changes.
+pub const OPENSPEC_CHANGES: &str = "openspec/changes";
+/// Files of a spec-kit feature that a prompt names or carries.
+const BESIDE_SPECKIT: [&str; 5] = ["spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md"];
+
+/// A source, by the path that the change file names.
+#[derive(Clone, Debug)]
+pub struct SourcePlace {
+    top: PathBuf,
+    path: String,
+}
+
+/// What was done to a source when a story landed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// Stories whose marks the agent had set though they were not its own.
+    pub strays: Vec<StoryId>,
+    /// Why the marks could not be set, if they could not.
+    pub problem: Option<String>,
+}
+
+impl SourcePlace {
+    /// A path in a work tree, or an absolute one.
+    #[must_use]
+    pub fn new(top: &Path, path: &str) -> Self {
+        SourcePlace { top: top.to_owned(), path: path.trim_end_matches('/').to_owned() }
+    }
+
+    /// The path as it was written.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn full(&self) -> PathBuf {
+        self.top.join(&self.path)
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// If it is not there, cannot be read, or is nothing that stories can be read from.
+    pub fn material(&self) -> Result<Material> {
+        let main = self.main_file()?;
+        let page = self.page(&main)?;
+        let folder = main.parent().unwrap_or(&self.top);
+        let kind = if folder.join("proposal.md").exists() || self.is_openspec(folder) {
+            Kind::OpenSpec
+        } else {
+            kind_of(&page).map_err(Problem::fatal)?
+        };
+        let beside = match kind {
+            Kind::OpenSpec => self.beside_openspec(folder)?,
+            Kind::SpecKit => self.beside_speckit(folder)?,
+            Kind::Prd | Kind::Plan | Kind::Checklist => Vec::new(),
+        };
+        Ok(Material { kind, main: page, beside })
+    }
+
+    fn is_openspec(&self, folder: &Path) -> bool {
+        folder.parent().is_some_and(|parent| parent.ends_with(OPENSPEC_CHANGES))
+    }
+
+    /// The file with the marks.
+    fn main_file(&self) -> Result<PathBuf> {
+        let full = self.full();
+        let meta = match fs::metadata(&full) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                bail!(Problem::fatal(format!("the source {} does not exist", self.path)))
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path)),
+        };
+        if !meta.is_dir() {
+            return Ok(full);
+        }
+        let found = ["tasks.md", "prd.json"].iter().map(|name| full.join(name)).find(|file| file.exists());
+        found.ok_or_else(|| Problem::fatal(format!("{}: expected a tasks.md or a prd.json in it", self.path)).into())
+    }
+
+    fn page(&self, file: &Path) -> Result<Page> {
+        let name = file.strip_prefix(&self.top).unwrap_or(file).display().to_string();
+        let bytes = fs::read(file).with_context(|| format!("cannot read {name}"))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Page { name, text }),
+            Err(error) => {
+                let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+                bail!(Problem::fatal(format!("{name}:{line}: expected UTF-8")))
+            }
+        }
+    }
+
+    fn beside_openspec(&self, folder: &Path) -> Result<Vec<Page>> {
+        let mut files: Vec<PathBuf> = ["proposal.md", "design.md"].iter().map(|name| folder.join(name)).collect();
+        let mut specs = folders(&folder.join("specs"));
+        specs.sort();
+        files.extend(specs.into_iter().map(|spec| spec.join("spec.md")));
+        files.iter().filter(|file| file.is_file()).map(|file| self.page(file)).collect()
+    }
+
+    fn beside_speckit(&self, folder: &Path) -> Result<Vec<Page>> {
+        BESIDE_SPECKIT.iter().map(|name| folder.join(name)).filter(|file| file.is_file()).map(|file| self.page(&file)).collect()
+    }
+
+    /// The text of the file with the marks, to be compared with when the story lands.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn text(&self) -> Result<String> {
+        Ok(self.page(&self.main_file()?)?.text)
+    }
+
+    /// Sets the marks of a story that is about to land; those that others lost or gained meanwhile are put back.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn mark(&self, before: &str, landed: &StoryId) -> Result<Marked> {
+        let material = match self.material() {
+            Ok(material) => material,
+            // The agent may have moved or deleted it; the checkpoint says what is done.
+            Err(error) => return Ok(Marked { problem: Some(format!("{error:#}")), ..Marked::default() }),
+        };
+        let before = Page { name: material.main.name.clone(), text: before.to_owned() };
+        match settle(material.kind, &before, &material.main, landed) {
+            Ok(settled) => {
+                self.write(&material.main, &settled.edits)?;
+                Ok(Marked { strays: settled.strays, problem: None })
+            }
+            Err(problem) => Ok(Marked { problem: Some(problem), ..Marked::default() }),
+        }
+    }
+
+    fn write(&self, page: &Page, edits: &[Edit]) -> Result<()> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let file = self.top.join(&page.name);
+        let written = if edits.iter().all(|edit| edit.at.len() == edit.with.len()) {
+            overwrite(&file, edits)
+        } else {
+            replace(&file, &apply(&page.text, edits))
+        };
+        written.with_context(|| format!("cannot write {}", page.name))
+    }
+}
+
+/// Writes byte over byte: whatever happens, the file has either mark and all of the rest.
+fn overwrite(file: &Path, edits: &[Edit]) -> io::Result<()> {
+    let file = fs::OpenOptions::new().write(true).open(file)?;
+    for edit in edits {
+        file.write_all_at(edit.with.as_bytes(), edit.at.start as u64)?;
+    }
+    file.sync_all()
+}
+
+/// Writes a file anew beside itself, so that there is always a whole one under its name.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let file = fs::canonicalize(file)?;
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let mut new = tempfile::Builder::new().prefix(".ralph-").tempfile_in(folder)?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().set_permissions(fs::metadata(&file)?.permissions())?;
+    new.as_file().sync_all()?;
+    new.persist(&file).map(drop).map_err(|error| error.error)
+}
+
+/// The folders in a folder.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The OpenSpec changes of a work tree, in alphabetical order.
+#[must_use]
+pub fn openspec_changes(top: &Path) -> Vec<String> {
+    let names = folders(&top.join(OPENSPEC_CHANGES)).into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = names.filter(|name| name != "archive").collect();
+    names.sort();
+    names
+}
+
+/// Where an OpenSpec change was archived, if it was.
+#[must_use]
+pub fn openspec_archived(top: &Path, name: &str) -> Option<String> {
+    let archive = format!("{OPENSPEC_CHANGES}/archive");
+    let names = folders(&top.join(&archive)).into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let dated = |folder: &str| {
+        folder == name
+            || folder
+                .strip_suffix(name)
+                .is_some_and(|date| date.ends_with('-') && date[..date.len() - 1].chars().all(|c| c.is_ascii_digit() || c == '-'))
+    };
+    names.filter(|folder| dated(folder)).max().map(|folder| format!("{archive}/{folder}"))
+}
+
+/// Everything in a work tree that stories could be read from, likeliest first.
+#[must_use]
+pub fn sources_in(top: &Path) -> Vec<String> {
+    let mut found: Vec<String> = openspec_changes(top).into_iter().map(|name| format!("{OPENSPEC_CHANGES}/{name}")).collect();
+    let mut features: Vec<String> = folders(&top.join("specs"))
+        .into_iter()
+        .filter(|path| path.join("tasks.md").is_file())
+        .filter_map(|path| Some(format!("specs/{}", path.file_name()?.to_str()?)))
+        .collect();
+    features.sort();
+    found.extend(features);
+    for name in ["prd.json", "plan.md", "PLAN.md", "TODO.md", "todo.md", "tasks.md", "scripts/ralph/prd.json"] {
+        if top.join(name).is_file() {
+            found.push(name.to_owned());
+        }
+    }
+    let plans = top.join("docs/plans");
+    let mut plans: Vec<String> = fs::read_dir(plans)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(format!("docs/plans/{}", entry.file_name().to_str().filter(|name| name.ends_with(".md"))?)))
+        .collect();
+    plans.sort();
+    found.extend(plans);
+    found.retain(|path| SourcePlace::new(top, path).material().is_ok_and(|material| material.read().is_ok()));
+    found
+}

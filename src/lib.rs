@@ -26,6 +26,7 @@ pub mod git;
 mod json;
 mod nearest;
 pub mod process;
+mod regular;
 pub mod report;
 pub mod run;
 pub mod story;

@@ -73,8 +73,8 @@ fn offset(name: &str) -> Option<TimeZone> {
 fn clock(text: &str, now: &Zoned) -> Option<Timestamp> {
     static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
-            r"(?i)^(?:(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:(\d{4}),?\s+)?(?:at\s+)?)?",
-            r"(\d{1,2})(?::(\d\d))?\s*([ap])?\.?(?:m\b\.?)?(?:\s*\(?([a-z]+(?:/[a-z_+\-0-9/]+)?)\)?)?"
+            r"^(?i:(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:(\d{4}),?\s+)?(?:at\s+)?)?",
+            r"(\d{1,2})(?::(\d\d))?\s*(?i:([ap])\.?m\b\.?)?(?:\s*\(([^)]*)\)|\s+([A-Z]{2,5}(?:[+-]\d{1,2}(?::?\d\d)?)?)(?:[^A-Za-z]|$))?"
         ))
     });
     let found = CLOCK.captures(text)?;
@@ -83,7 +83,11 @@ fn clock(text: &str, now: &Zoned) -> Option<Timestamp> {
     if found.get(5).is_none() && afternoon.is_none() {
         return None;
     }
-    let zone = found.get(7).and_then(|name| zone(name.as_str())).unwrap_or_else(|| now.time_zone().clone());
+    let zone = match found.get(7).or_else(|| found.get(8)) {
+        // The time of a zone that nobody knows is no time.
+        Some(name) => zone(name.as_str().trim())?,
+        None => now.time_zone().clone(),
+    };
     let here = now.with_time_zone(zone.clone());
     let time = time_of_day(&found)?;
     let Some(month) = month else { return next_occurrence(time, &here) };
@@ -130,9 +134,24 @@ fn month_number(name: &str) -> Option<i8> {
 }
 
 fn zone(name: &str) -> Option<TimeZone> {
-    match name.to_ascii_uppercase().as_str() {
-        "UTC" | "GMT" | "Z" => Some(TimeZone::UTC),
-        _ if name.contains('/') => TimeZone::get(name).ok(),
+    let upper = name.to_ascii_uppercase();
+    match upper.strip_prefix("UTC").or_else(|| upper.strip_prefix("GMT")) {
+        Some("") => Some(TimeZone::UTC),
+        Some(hours) => offset(&padded(hours)?),
+        None if upper == "Z" => Some(TimeZone::UTC),
+        None if name.contains('/') => TimeZone::get(name).ok(),
+        None => None,
+    }
+}
+
+/// `+9` as `+09:00`.
+fn padded(text: &str) -> Option<String> {
+    let sign = text.chars().next().filter(|sign| matches!(sign, '+' | '-'))?;
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    match digits.len() {
+        1 => Some(format!("{sign}0{digits}:00")),
+        2 => Some(format!("{sign}{digits}:00")),
+        4 => Some(format!("{sign}{digits}")),
         _ => None,
     }
 }
@@ -153,8 +172,8 @@ fn span(text: &str, now: &Zoned) -> Option<Timestamp> {
         any = true;
         let end = found.get(2).or_else(|| found.get(1)).map_or(rest.len(), |last| last.end());
         rest = &rest[end..];
-        // The beginning of another word is no unit.
-        if rest.starts_with(|c: char| c.is_alphabetic()) {
+        // The beginning of another word is no unit, and a number before a word counts something else.
+        if rest.starts_with(|c: char| c.is_alphabetic()) || (unit.is_empty() && !ends_here(rest)) {
             return None;
         }
         if unit.is_empty() {
@@ -163,6 +182,12 @@ fn span(text: &str, now: &Zoned) -> Option<Timestamp> {
     }
     let duration = SignedDuration::try_from_secs_f64(seconds).ok().filter(|_| any)?;
     now.timestamp().checked_add(duration).ok()
+}
+
+/// Whether a sentence ends.
+fn ends_here(rest: &str) -> bool {
+    let rest = rest.trim_start();
+    rest.is_empty() || rest.starts_with(['.', ',', ';', ')', ']'])
 }
 
 fn unit_seconds(unit: &str) -> f64 {
@@ -202,6 +227,10 @@ mod tests {
             ("resets at 2026-11-16T02:00:00Z", "2026-11-16T02:00:00Z"),
             ("resets at 2026-11-16 02:00 +02:00", "2026-11-16T00:00:00Z"),
             ("try again in 20 minutes", "2026-11-16T00:25:00Z"),
+            ("resets at 3:45 PM GMT+9", "2026-11-16T06:45:00Z"),
+            ("resets 15:00 (UTC+2)", "2026-11-16T13:00:00Z"),
+            ("resets 15:00 UTC", "2026-11-16T15:00:00Z"),
+            ("retry after 30", "2026-11-16T00:05:30Z"),
         ];
         for (text, expected) in table {
             let expected: Timestamp = expected.parse().unwrap();
@@ -221,6 +250,8 @@ mod tests {
             "try again at the next full moon",
             "limit reached|12",
             "resets Feb 31, 1pm",
+            "Try again at 20 Nov 2026 1:03 AM",
+            "resets 5:00 PM PST",
         ] {
             assert_eq!(reset_in(text, &now), None, "{text}");
         }

@@ -27,6 +27,8 @@ pub struct Clues {
     pub retries: u32,
     /// When the allowance comes back, if the client has said so in a structured way.
     pub resets: Option<Timestamp>,
+    /// Whether the model had answered before.
+    pub worked: bool,
 }
 
 impl Fault {
@@ -43,14 +45,18 @@ impl Fault {
         let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(|reset| seconds_until(*reset, now) < TOO_FAR);
         let message = self.in_words(status);
         let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
-        let used_up = clues.resets.is_some() || has(LIMIT) || (words.contains("limit reached") && !words.contains("rate limit"));
+        let hit = words.contains("hit your") && words.contains("limit");
+        let used_up = clues.resets.is_some() || hit || has(LIMIT) || (words.contains("limit reached") && !words.contains("rate limit"));
         // A client that does not even try again was told to stay away for long.
         let long = resets.map_or(clues.retries == 0, |reset| seconds_until(reset, now) >= LONG_WAIT);
         match status {
             _ if used_up => Trouble::Limit { message, resets },
+            Some(500..) => Trouble::Unavailable { message },
+            // A conversation that has gone wrong is not the next one's.
+            Some(400) if clues.worked => Trouble::Other { message },
             _ if has(REFUSED) => Trouble::Configuration { message },
             Some(429) if long => Trouble::Limit { message, resets },
-            Some(408 | 409 | 425 | 429 | 500..) => Trouble::Unavailable { message },
+            Some(408 | 409 | 425 | 429) => Trouble::Unavailable { message },
             Some(400..) => Trouble::Configuration { message },
             _ if has(UNAVAILABLE) => Trouble::Unavailable { message },
             _ => Trouble::Other { message },
@@ -69,8 +75,6 @@ impl Fault {
 /// Words of an allowance that is used up.
 const LIMIT: &[&str] = &[
     "usage limit",
-    "hit your limit",
-    "hit your usage",
     "exhausted your",
     "exceeded your current quota",
     "insufficient_quota",
@@ -155,15 +159,36 @@ const OPENINGS: &[&str] = &[
     "--dangerously-skip-permissions cannot be used with root/sudo privileges",
 ];
 
+/// How they begin one on standard error, where tools write too: nothing that a test of somebody's could print.
+const ERROR_OPENINGS: &[&str] = &[
+    "API Error:",
+    "[API Error:",
+    "Authentication failed with provider",
+    "Error: No authentication information found",
+    "Please set an Auth method",
+    "--dangerously-skip-permissions cannot be used with root/sudo privileges",
+];
+/// A complaint with its advice is not longer.
+const ADVICE: usize = 12;
+
+/// The complaint at the end of a client's standard error.
+pub fn from_errors(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
+    let last: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(ADVICE).collect();
+    let complaint = last.iter().find(|line| ERROR_OPENINGS.iter().any(|opening| line.starts_with(opening)))?;
+    matches!(exit, Exit::Code { .. }).then(|| complaint_of(complaint, now))
+}
+
+fn complaint_of(line: &str, now: &Zoned) -> Trouble {
+    Fault::new(None, line).trouble(&Clues { retries: 1, resets: None, worked: false }, now)
+}
+
 /// The complaint that a client's plain text ends with; text that only resembles one is none.
 pub fn from_words(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
     let failed = matches!(exit, Exit::Code { .. });
-    let complaint = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) && (failed || line.starts_with("Ran into this error")))?;
-    Some(Fault::new(None, complaint).trouble(&Clues { retries: 1, resets: None }, now))
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let complaint = last
+        .filter(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) && (failed || line.starts_with("Ran into this error")))?;
+    Some(complaint_of(complaint, now))
 }
 
 #[cfg(test)]
@@ -172,7 +197,7 @@ mod tests {
 
     fn kind(status: Option<u16>, message: &str, retries: u32) -> &'static str {
         let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().unwrap();
-        match Fault::new(status, message).trouble(&Clues { retries, resets: None }, &now) {
+        match Fault::new(status, message).trouble(&Clues { retries, resets: None, worked: message.starts_with("later: ") }, &now) {
             Trouble::Configuration { .. } => "configuration",
             Trouble::Limit { resets: Some(_), .. } => "limit with a time",
             Trouble::Limit { .. } => "limit",
@@ -205,6 +230,10 @@ mod tests {
             (None, "Server error: Server error (529 <unknown status code>): Overloaded.", 0, "unavailable"),
             (None, "stream disconnected before completion: stream closed before response.completed", 5, "unavailable"),
             (None, "Request timed out", 1, "unavailable"),
+            (None, "You've hit your session limit · resets 7:10pm (America/Los_Angeles)", 0, "limit with a time"),
+            (None, "You've hit your weekly limit · resets Nov 20, 8am (Europe/Paris)", 0, "limit with a time"),
+            (Some(400), "later: API Error: 400 due to tool use concurrency issues.", 0, "other"),
+            (Some(503), "Authentication service temporarily unavailable", 3, "unavailable"),
             (None, "error_max_turns", 0, "other"),
             (None, "line 429 of the file has a bug", 0, "other"),
         ];

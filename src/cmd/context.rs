@@ -1,7 +1,6 @@
 //! What every command needs to know first: where we are, what is configured, which runs there are.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use crate::agent::Template;
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
+use crate::regular;
 use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
 use crate::story::source::Material;
 use crate::story::{Change, ChangeName, Story, StoryId};
@@ -58,7 +58,7 @@ impl Context {
     pub fn change_file(&self, name: &ChangeName) -> Result<(ChangeFile, String)> {
         let path = self.store.change_file(name);
         let shown = self.shown(&path);
-        let text = match fs::read_to_string(&path) {
+        let text = match regular::text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let Some(source) = self.openspec(name)? else { bail!(self.unknown_change(name, &shown)?) };
@@ -120,7 +120,7 @@ impl Context {
     pub fn template(&self) -> Result<Option<Template>> {
         let path = self.store.prompt_file();
         let name = self.shown(&path);
-        match fs::read_to_string(&path) {
+        match regular::text(&path) {
             Ok(text) => Ok(Some(Template { name, text })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read {name}")),

@@ -12,6 +12,7 @@ use crate::config::{Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
 use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, watch_signals};
+use crate::regular;
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
     End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Spare, Stage, StopKind,
@@ -98,6 +99,7 @@ impl Work {
             jobs: 1,
             limit: self.limit,
             only: self.only.clone(),
+            agent: Some(self.agent.name.clone()),
             limit_wait: settings.limit_wait.value,
             limit_pause: settings.limit_pause.value,
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
@@ -263,6 +265,8 @@ impl Session {
         }
         self.complete_undo().await?;
         let _ = std::fs::remove_file(self.run.stop_file());
+        // Whoever killed the process before left its agent to itself.
+        Trail::begin(attempt::MARK, &format!("{}/", self.opening()?.id)).end(Duration::from_secs(2)).await;
         self.record(Event::RunResumed {}).await?;
         if self.state.is_busy() {
             return Ok(());
@@ -306,7 +310,7 @@ impl Session {
     /// The change without what an agent that was cut short may have written to its source.
     fn change_before_attempt(&self) -> Result<Change> {
         let busy = self.state.stories.iter().find(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)));
-        let copy = busy.and_then(|(story, progress)| std::fs::read_to_string(self.run.source_copy(story, progress.attempts)).ok());
+        let copy = busy.and_then(|(story, progress)| regular::text(&self.run.source_copy(story, progress.attempts)).ok());
         match copy {
             Some(text) => self.context.change_as_of(&self.run.change, text),
             None => self.context.change(&self.run.change),

@@ -19,4 +19,4 @@ pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
 pub use kin::Adoption;
 pub use spawn::Program;
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
-pub use survivors::{Trail, end, holders_of, is_alive};
+pub use survivors::{Trail, end, holders_of, is_alive, lockers_of};

@@ -34,6 +34,8 @@ pub enum Flow {
     Going,
     /// The last word may have been said: from here silence means lingering.
     Concluded,
+    /// The last word has been said: from here anything means lingering.
+    Over,
 }
 
 /// The clocks that a child is held to.
@@ -157,10 +159,11 @@ impl Clock {
 
     fn heard(&mut self, stream: Stream, flow: Flow) {
         // After the last word, chatter on standard error does not put the end off.
-        if !self.concluded || stream == Stream::Stdout {
+        let chatter = self.concluded && (stream == Stream::Stderr || flow == Flow::Over);
+        if !chatter {
             self.heard = Instant::now();
         }
-        self.concluded = flow == Flow::Concluded;
+        self.concluded = flow != Flow::Going;
     }
 
     /// Whether the whole time is not up yet, so that the alarm was for silence.
@@ -180,7 +183,7 @@ impl Clock {
 
     fn rung(&self) -> Exit {
         match (self.watch.limit, self.watch.idle) {
-            _ if self.concluded => Exit::Lingered,
+            _ if self.concluded && self.heard.elapsed() >= self.watch.linger => Exit::Lingered,
             (Some(limit), _) if self.started.elapsed() >= limit => Exit::timed_out(limit),
             (_, idle) => Exit::stalled(idle.unwrap_or_default()),
         }

@@ -72,6 +72,21 @@ pub fn holders_of(path: &Path) -> Vec<u32> {
     processes().filter(|pid| *pid != std::process::id()).filter(|pid| has_open(*pid, &wanted)).collect()
 }
 
+/// The processes, but for this one, that hold a lock on the file; who only reads it does not.
+#[must_use]
+pub fn lockers_of(path: &Path) -> Vec<u32> {
+    let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
+    let holds = |pid: &u32| {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        entries.flatten().any(|entry| {
+            let same = fs::metadata(entry.path()).is_ok_and(|file| file.ino() == wanted.ino() && file.dev() == wanted.dev());
+            let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+            same && fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
+        })
+    };
+    processes().filter(|pid| *pid != std::process::id()).filter(holds).collect()
+}
+
 /// Whether a process has a file open.
 pub(super) fn has_open(pid: u32, wanted: &fs::Metadata) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };

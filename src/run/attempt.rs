@@ -13,8 +13,12 @@ use super::Event;
 use super::orchestrator::Workshop;
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
 use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
+use crate::regular;
 use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
+
+/// More than a prompt carries.
+const MOST_LEARNINGS: u64 = 64 * 1024;
 
 /// The variable that marks every process of an attempt.
 pub(crate) const MARK: &str = "RALPH_RUN";
@@ -23,7 +27,7 @@ impl Workshop<'_> {
     /// Runs the agent once for a story.
     pub(super) async fn attempt(&self, change: &Change, story: &Story, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
         let gates = self.gates(story);
-        let learnings = self.learnings()?;
+        let learnings = self.learnings();
         let template = self.template;
         let prompt = Prompt { change, story, attempt, gates: &gates, feedback, learnings: Some(&learnings), template }.render()?;
         let dir = self.run.attempt(&story.id, attempt);
@@ -49,7 +53,11 @@ impl Workshop<'_> {
                 Stream::Stdout => reader.feed(bytes, &mut |said| self.tell(&story.id, said)),
                 Stream::Stderr => reader.feed_stderr(bytes),
             }
-            Ok(if reader.concluded() { Flow::Concluded } else { Flow::Going })
+            Ok(match (reader.concluded(), reader.may_go_on()) {
+                (true, true) => Flow::Concluded,
+                (true, false) => Flow::Over,
+                (false, _) => Flow::Going,
+            })
         };
         let trail = Trail::begin(MARK, &self.mark(story, attempt));
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
@@ -69,13 +77,12 @@ impl Workshop<'_> {
     }
 
     /// What earlier attempts left to say; the file is there from the first one on, so that adding to it just works.
-    fn learnings(&self) -> Result<Learnings> {
+    fn learnings(&self) -> Learnings {
         let path = self.run.learnings();
-        let read = || {
-            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-            file.and_then(|_| fs::read(&path)).with_context(|| format!("cannot read {}", path.display()))
-        };
-        Ok(Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&read()?).into_owned() })
+        regular::touch(&path);
+        // Whatever an agent has made of the file, it is no reason to stop.
+        let text = regular::tail(&path, MOST_LEARNINGS).unwrap_or_default();
+        Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&text).into_owned() }
     }
 
     fn tell(&self, story: &StoryId, said: Said<'_>) {

@@ -104,12 +104,11 @@ pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>) -> Verdict
         (Exit::Interrupted, ..) => Outcome::Interrupted,
         (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
         (_, _, Some(Trouble::Limit { message, resets })) => Outcome::Limited { message: message.clone(), resets: *resets },
-        (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => {
-            Outcome::Abnormal { exit: exit.clone(), message: None }
-        }
+        (Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => Outcome::Abnormal { exit: exit.clone(), message: None },
         (_, _, Some(Trouble::Configuration { message })) => Outcome::Misconfigured { message: message.clone() },
         (_, _, Some(Trouble::Unavailable { message })) => Outcome::Unavailable { message: message.clone() },
         (_, _, Some(Trouble::Other { message })) => Outcome::Abnormal { exit: exit.clone(), message: Some(message.clone()) },
+        (Exit::TimedOut { .. } | Exit::Stalled { .. }, _, None) => Outcome::Abnormal { exit: exit.clone(), message: None },
         (_, Signal::Complete, None) => return Verdict::Promised,
         (Exit::Code { .. }, Signal::Nothing, None) => Outcome::Abnormal { exit: exit.clone(), message: None },
         (Exit::Success | Exit::Lingered, Signal::Nothing, None) => Outcome::Vanished,
@@ -161,8 +160,8 @@ mod tests {
             (Exit::Success, Signal::Complete, &limit, limited.clone()),
             (stalled(), Signal::Nothing, &limit, limited),
             (Exit::Success, Signal::Nothing, &refused, misconfigured.clone()),
-            (Exit::Code { code: 1 }, Signal::Complete, &refused, misconfigured),
-            (stalled(), Signal::Nothing, &refused, Verdict::Rejected(Outcome::Abnormal { exit: stalled(), message: None })),
+            (Exit::Code { code: 1 }, Signal::Complete, &refused, misconfigured.clone()),
+            (stalled(), Signal::Nothing, &refused, misconfigured.clone()),
             (Exit::Success, failed, &limit, Verdict::Rejected(Outcome::Failed { reason: "r".into() })),
         ];
         for (exit, signal, trouble, verdict) in table {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::process::{self, Identity, holders_of};
+use crate::process::{self, Identity, lockers_of};
 
 const ROUNDS: u32 = 20;
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
@@ -88,7 +88,7 @@ fn holder(path: &Path) -> Holder {
     if let Some(owner) = Lock::owner(path) {
         return Holder::Owner(owner);
     }
-    let holders = holders_of(path);
+    let holders = lockers_of(path);
     match holders.iter().find(|pid| process::is_same_program(**pid)) {
         Some(owner) => Holder::Owner(*owner),
         None => Holder::Orphans(holders),

@@ -105,6 +105,8 @@ pub struct Policy {
     pub limit: Option<u32>,
     /// The only stories to work on; empty means all.
     pub only: Vec<StoryId>,
+    /// The agent that works now.
+    pub agent: Option<String>,
     /// What to do when an allowance is used up.
     pub limit_wait: LimitWait,
     /// How long to wait first for one whose time is not known.
@@ -122,6 +124,7 @@ impl Default for Policy {
             jobs: 1,
             limit: None,
             only: Vec::new(),
+            agent: None,
             limit_wait: LimitWait::Wait,
             limit_pause: Duration::from_secs(300),
             max_cost: None,
@@ -158,6 +161,8 @@ pub enum Pause {
 pub enum Span {
     /// Until then.
     Until(Timestamp),
+    /// Until then, but at least so long: a clock may be wrong, and a limit may come back at once.
+    AtLeast(Timestamp, Duration),
     /// From now on.
     For(Duration),
 }
@@ -234,6 +239,19 @@ impl Step {
     }
 }
 
+impl Span {
+    /// When it is over.
+    #[must_use]
+    pub fn end(self, now: Timestamp) -> Timestamp {
+        let later = |duration: Duration| now.checked_add(duration).unwrap_or(Timestamp::MAX);
+        match self {
+            Span::Until(until) => until,
+            Span::AtLeast(until, least) => until.max(later(least)),
+            Span::For(duration) => later(duration),
+        }
+    }
+}
+
 /// What may happen next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -268,7 +286,9 @@ pub struct RunState {
     /// What keeps the next agent from being started.
     pub pause: Option<Pause>,
     misconfigured: Option<String>,
-    /// How many waits of unknown length there were in a row.
+    /// The agent that was started last.
+    agent: Option<String>,
+    /// How many limits there were in a row.
     guesses: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
@@ -288,6 +308,7 @@ impl Default for RunState {
             undoing: None,
             pause: None,
             misconfigured: None,
+            agent: None,
             guesses: 0,
             stopping: None,
             landed_here: 0,
@@ -363,7 +384,8 @@ impl RunState {
 
     fn apply_to_story(&mut self, event: &Event) {
         match event {
-            Event::AttemptStarted { story, attempt, .. } => {
+            Event::AttemptStarted { story, attempt, agent, .. } => {
+                self.agent = Some(agent.clone());
                 let progress = self.progress(story);
                 progress.attempts = *attempt;
                 progress.stage = Stage::Working;
@@ -441,7 +463,7 @@ impl RunState {
         match outcome {
             Outcome::Misconfigured { message } => self.misconfigured = Some(message.clone()),
             Outcome::Limited { resets, .. } => {
-                self.guesses = if resets.is_some() { 0 } else { self.guesses.saturating_add(1) };
+                self.guesses = self.guesses.saturating_add(1);
                 self.pause = Some(Pause::Due { story, why: Why::Limit, until: *resets });
             }
             Outcome::Unavailable { .. } => self.pause = Some(Pause::Due { story, why: Why::Unavailable, until: None }),
@@ -535,11 +557,17 @@ impl RunState {
 
     /// The wait that comes before the next attempt.
     fn pause_step(&self, policy: &Policy) -> Option<Step> {
+        // Another agent has another allowance.
+        if policy.agent.is_some() && self.agent.is_some() && policy.agent != self.agent {
+            return None;
+        }
         let (story, why, span, begun) = match self.pause.as_ref()? {
             // Whoever does not want to wait comes back to try.
             Pause::Until { why: Why::Limit, .. } if policy.limit_wait == LimitWait::Stop => return None,
             Pause::Until { story, why, until } => (story, *why, Span::Until(*until), true),
-            Pause::Due { story, why, until: Some(until) } => (story, *why, Span::Until(*until), false),
+            Pause::Due { story, why, until: Some(until) } => {
+                (story, *why, Span::AtLeast(*until, doubled(SHORTEST_LIMIT, self.guesses, LONGEST_GUESS)), false)
+            }
             Pause::Due { story, why: Why::Limit, until: None } => {
                 (story, Why::Limit, Span::For(doubled(policy.limit_pause, self.guesses, LONGEST_GUESS)), false)
             }
@@ -583,6 +611,8 @@ impl RunState {
 /// The wait before the first retry when a model could not be reached; the client has waited itself before.
 const SHORT_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// No wait for a limit is shorter, whatever its end is said to be.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(4);
 /// No wait of unknown length is longer, unless it was asked for.
 const LONGEST_GUESS: Duration = Duration::from_secs(60 * 60);
 

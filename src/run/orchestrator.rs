@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
-use super::machine::Span;
 use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, SourcePlace, Spare, Step, Verdict, judge};
 use crate::agent::{Agent, Template};
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
 use crate::config::{Environment, Settings};
 use crate::process::{Exit, Program, Stop, Trail, Urgency};
+use crate::regular;
 use crate::report::{Activity, Reporter};
 use crate::story::{Change, Story, StoryId};
 
@@ -269,8 +269,7 @@ impl Task {
         let change = Change { stories: Vec::new(), ..change.clone() };
         let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
         let until = match &step {
-            Step::Pause { span: Span::Until(until), .. } => *until,
-            Step::Pause { span: Span::For(duration), .. } => Timestamp::now().checked_add(*duration).unwrap_or(Timestamp::MAX),
+            Step::Pause { span, .. } => span.end(Timestamp::now()),
             _ => Timestamp::MIN,
         };
         Ok(Task { step, change, story, footing, agent: agent.name.clone(), progress, until })
@@ -372,6 +371,7 @@ impl Workshop<'_> {
             return Ok(Vec::new());
         }
         let file = self.message_file(story, attempt);
+        self.attempt_dir(story, attempt)?;
         std::fs::write(&file, self.keeper.names.checkpoint_message(story, attempt))
             .with_context(|| format!("cannot write {}", file.display()))?;
         let quoted = file.display().to_string().replace('\'', "'\\''");
@@ -381,13 +381,20 @@ impl Workshop<'_> {
         ])
     }
 
+    /// The directory of an attempt; an agent may have deleted it.
+    fn attempt_dir(&self, story: &Story, attempt: u32) -> Result<PathBuf> {
+        let dir = self.run.attempt(&story.id, attempt);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(dir)
+    }
+
     fn message_file(&self, story: &Story, attempt: u32) -> PathBuf {
         self.run.attempt(&story.id, attempt).join("message")
     }
 
     async fn run_gates(&self, story: &Story, attempt: u32) -> Result<(Vec<Event>, Option<Outcome>)> {
         let mut events = Vec::new();
-        let dir = self.run.attempt(&story.id, attempt);
+        let dir = self.attempt_dir(story, attempt)?;
         let hooks = self.hooks(story, attempt)?;
         for (number, command) in self.gates(story).into_iter().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
@@ -446,7 +453,7 @@ impl Workshop<'_> {
     /// The marks of a story that lands are part of its checkpoint.
     fn set_marks(&self, story: &StoryId, attempt: u32) -> Result<Vec<Event>> {
         let Some(source) = self.source else { return Ok(Vec::new()) };
-        let before = std::fs::read_to_string(self.run.source_copy(story, attempt)).unwrap_or_default();
+        let before = regular::text(&self.run.source_copy(story, attempt)).unwrap_or_default();
         let marked = source.mark(&before, story)?;
         let strays = (!marked.strays.is_empty()).then(|| Event::StrayMarks { story: story.clone(), others: marked.strays });
         let problem = marked.problem.map(|error| Event::MarksNotSet { story: story.clone(), error });

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::error::Problem;
+use crate::regular;
 use crate::story::StoryId;
 use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, settle};
 
@@ -93,7 +94,7 @@ impl SourcePlace {
 
     fn page(&self, file: &Path) -> Result<Page> {
         let name = file.strip_prefix(&self.top).unwrap_or(file).display().to_string();
-        let bytes = fs::read(file).with_context(|| format!("cannot read {name}"))?;
+        let bytes = regular::bytes(file).with_context(|| format!("cannot read {name}"))?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Page { name, text }),
             Err(error) => {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::process::{StopHandle, Urgency};
+use crate::regular;
 
 const POLL: Duration = Duration::from_millis(200);
 
@@ -39,7 +40,7 @@ pub async fn watch(file: PathBuf, handle: StopHandle) {
     let mut ticks = tokio::time::interval(POLL);
     loop {
         ticks.tick().await;
-        match fs::read_to_string(&file).as_deref().map(str::trim) {
+        match regular::text(&file).as_deref().map(str::trim) {
             Ok("now") => handle.raise(Urgency::Now),
             Ok(_) => handle.raise(Urgency::AfterAttempt),
             Err(_) => {}

@@ -299,3 +299,84 @@ fn doctor_shows_program_version_format_and_a_trial_start_of_every_agent() {
     world.git(&["config", "ralph.agent", "nobody"]);
     world.ralph(&["doctor"]).code(1).says("there is no agent 'nobody'").says("mend it: git config ralph.agent");
 }
+
+#[test]
+fn whatever_an_agent_makes_of_the_learnings_is_no_reason_to_stop() {
+    for made in ["rm -f \"$F\"; mkfifo \"$F\"", "rm -f \"$F\"; mkdir \"$F\"", "rm -f \"$F\"; ln -s /dev/zero \"$F\"", "truncate -s 4G \"$F\"", "rm -f \"$F\""] {
+        let world = World::new();
+        world.stories(2, "");
+        world.agent(&format!("cat > /dev/null; F=$RALPH_LEARNINGS; {made}; {}", crate::support::COMPLETE));
+        world.start(&["--finish", "keep"]).code(0);
+        assert_eq!(world.subjects("ralph/work")[..2], ["checkpoint: 2", "checkpoint: 1"], "{made}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_of_ours_keeps_nobody_waiting() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("cat > /dev/null; mkfifo \"$RALPH_RUN_DIR/stop\"; rm .git/ralph/work.toml; mkfifo .git/ralph/work.toml; {}", crate::support::COMPLETE));
+    world.start(&["--finish", "keep"]).code(0).says("the stories cannot be read again");
+    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+}
+
+#[test]
+fn gates_run_though_the_agent_deleted_the_directory_of_its_attempt() {
+    let world = World::new();
+    world.stories(1, "verify = ['true']");
+    world.git(&["config", "ralph.hooks", "true"]);
+    world.agent(&format!("cat > /dev/null; rm -rf .git/ralph; {}", crate::support::COMPLETE));
+    world.start(&["--finish", "keep"]).code(0).says("they are back");
+    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+}
+
+#[test]
+fn a_promise_that_is_followed_by_work_does_not_outlive_the_time_limit() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("cat > /dev/null; {}; while :; do echo working; sleep 0.1; done", crate::support::COMPLETE));
+    world.start(&["--attempt-timeout", "2s", "--max-retries", "0"]).code(1).says("was stopped after 2 seconds");
+    assert_eq!(outcomes(&world), ["abnormal"]);
+}
+
+#[test]
+fn a_client_that_is_through_but_keeps_printing_is_ended_and_counts() {
+    let world = World::new();
+    world.stories(1, "");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-success.stdout");
+    let beat = r#"while :; do echo '{"type":"keep_alive"}'; sleep 0.1; done"#;
+    world.program("claude", &format!("{WORK}; cat '{}'; {beat}", path.display()));
+    world.git(&["config", "ralph.lingerTimeout", "1s"]);
+    start(&world, &["--agent", "claude", "--finish", "keep"]).code(0);
+    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+}
+
+#[test]
+fn another_agent_does_not_wait_for_the_limit_of_the_first() {
+    let world = World::new();
+    world.stories(1, "");
+    world.program("claude", &limited_once("3600"));
+    world.program("codex", &format!("{WORK}; {}", replay("codex-success")));
+    let running = world.spawn(&["start", "work", "--agent", "claude"]);
+    world.wait_for("the wait", || world.run_dir().join("journal.jsonl").exists() && world.count("pause-started") == 1);
+    world.ralph(&["stop"]).code(0);
+    running.finish().code(1);
+    world.ralph(&["resume", "--agent", "codex", "--finish", "keep"]).code(0);
+    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+}
+
+#[test]
+fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
+    let world = World::new();
+    world.stories(1, "");
+    // Closed descriptors: the lock is not inherited, only the mark is.
+    let stray = "setsid sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- </dev/null >/dev/null 2>&1; echo $$ > ../stray; exec sleep 600' &";
+    world.agent(&format!("cat > /dev/null; if mkdir ../seen; then {stray} sleep 600; fi; {}", crate::support::COMPLETE));
+    let running = world.spawn_start(&[]);
+    world.wait_for("the stray", || fs::read_to_string(world.outside("stray")).is_ok_and(|pid| pid.ends_with('\n')));
+    running.signal("KILL");
+    running.finish();
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    let pid = fs::read_to_string(world.outside("stray")).unwrap();
+    assert!(crate::support::is_gone(&pid), "{pid}");
+}

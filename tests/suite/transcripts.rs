@@ -219,3 +219,154 @@ fn a_line_without_end_and_lines_of_garbage_do_not_break_a_reader() {
         assert_eq!(judge(&heard.signal, &Exit::Success, heard.trouble.as_ref()), Verdict::Promised, "{name}");
     }
 }
+
+/// Reads lines in a format to the kind of verdict.
+fn verdict_on(format: Format, stdout: &str, stderr: &str, exit: &Exit) -> String {
+    let heard = hear(format, stdout.as_bytes(), stderr.as_bytes(), exit, 64).0;
+    let words = words(&judge(&heard.signal, exit, heard.trouble.as_ref()));
+    words.split([':', ' ']).next().unwrap().to_owned()
+}
+
+const ASSISTANT: &str = r#"{"type":"assistant","message":{"id":"m1","model":"x","content":[{"type":"tool_use","name":"Bash","input":{}}],"usage":{"input_tokens":1000}}}"#;
+const RETRY_429: &str = r#"{"type":"system","subtype":"api_retry","error_status":429,"error":"rate_limit"}"#;
+const RETRY_401: &str = r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed"}"#;
+
+#[test]
+fn streams_that_are_easily_misread_are_not() {
+    let done = r#"Done.\n<promise>COMPLETE</promise>"#;
+    let message = format!(r#"{{"type":"item.completed","item":{{"id":"i2","type":"agent_message","text":"{done}"}}}}"#);
+    let todo = |event: &str| format!(r#"{{"type":"item.{event}","item":{{"id":"i1","type":"todo_list","items":[]}}}}"#);
+    let command = |event: &str| format!(r#"{{"type":"item.{event}","item":{{"id":"i0","type":"command_execution","command":"x"}}}}"#);
+    let turn = r#"{"type":"turn.completed","usage":{}}"#;
+    let edit = "x\n<<<<<<< SEARCH\n>>>>>>> REPLACE\n<promise>COMPLETE</promise>\nTokens: 1k sent, 1 received.\n";
+    let step = |text: &str| {
+        format!(
+            "{{\"type\":\"step_start\",\"part\":{{}}}}\n{{\"type\":\"text\",\"part\":{{\"text\":\"{text}\"}}}}\n{{\"type\":\"step_finish\",\"part\":{{\"reason\":\"stop\"}}}}\n"
+        )
+    };
+    let overflow = r#"{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}"#;
+    let helper = |extra: &str| format!(r#"{{"type":"assistant.message","data":{{"content":"{done}"{extra}}}}}"#);
+    let result = |text: &str, more: &str| format!(r#"{{"type":"result","subtype":"success","is_error":{more},"result":"{text}"}}"#);
+    let (ok, failed, stalled) = (Exit::Success, Exit::Code { code: 1 }, Exit::Stalled { seconds: 9 });
+    let overage = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794812201}}"#;
+    let table: Vec<(&str, Format, String, &str, &Exit, &str)> = vec![
+        (
+            "a to-do list closed at the end of a turn",
+            Format::Codex,
+            [todo("started").as_str(), message.as_str(), todo("completed").as_str(), turn].join("\n"),
+            "",
+            &ok,
+            "complete",
+        ),
+        (
+            "a command closed at the end of a turn",
+            Format::Codex,
+            [command("started").as_str(), message.as_str(), command("completed").as_str(), turn].join("\n"),
+            "",
+            &ok,
+            "complete",
+        ),
+        (
+            "a command begun after the promise",
+            Format::Codex,
+            [message.as_str(), command("started").as_str(), command("completed").as_str(), turn].join("\n"),
+            "",
+            &ok,
+            "vanished",
+        ),
+        (
+            "a second reply without a promise",
+            Format::Aider,
+            format!(
+                "{edit}# 1 SEARCH/REPLACE block failed to match!\nThe story is not done.\nTokens: 1k sent, 1 received.\nOnly 3 reflections allowed, stopping.\n"
+            ),
+            "",
+            &ok,
+            "vanished",
+        ),
+        (
+            "an edit that could not be made",
+            Format::Aider,
+            format!("{edit}# 1 SEARCH/REPLACE block failed to match!\n"),
+            "",
+            &ok,
+            "abnormal",
+        ),
+        (
+            "an error after the promise",
+            Format::Aider,
+            format!("{edit}litellm.AuthenticationError: OpenAIException - invalid key\n"),
+            "",
+            &ok,
+            "misconfigured",
+        ),
+        ("an answer of aider without its end", Format::Aider, "Aider v0.86.2\n<promise>COMPLETE</promise>\n".into(), "", &ok, "vanished"),
+        ("a hang after a hitch that was got over", Format::Claude, [RETRY_429, ASSISTANT].join("\n"), "", &stalled, "abnormal"),
+        ("a hang in a hitch", Format::Claude, [ASSISTANT, RETRY_429].join("\n"), "", &stalled, "limited"),
+        ("an end after a hitch that was got over", Format::Claude, [RETRY_401, ASSISTANT].join("\n"), "", &failed, "abnormal"),
+        (
+            "a limit that was got over",
+            Format::Claude,
+            [overage, ASSISTANT, r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#].join("\n"),
+            "",
+            &failed,
+            "abnormal",
+        ),
+        ("an error that is worked around", Format::Opencode, format!("{overflow}\n{}", step(done)), "", &ok, "complete"),
+        ("an error that is not", Format::Opencode, format!("{}{overflow}\n", step("x")), "", &failed, "abnormal"),
+        ("an error at once", Format::Opencode, overflow.to_owned(), "", &failed, "misconfigured"),
+        (
+            "a conversation gone wrong",
+            Format::Claude,
+            [ASSISTANT, &result("API Error: 400 due to tool use concurrency issues.", "true")].join("\n"),
+            "",
+            &failed,
+            "abnormal",
+        ),
+        ("a test that speaks of keys", Format::Codex, String::new(), "running tests\nInvalid API key\nfailed\n", &failed, "abnormal"),
+        (
+            "a helper's word after the last one",
+            Format::Copilot,
+            format!("{}\n{}\n{{\"type\":\"result\",\"exitCode\":0}}", helper(""), helper(r#","parentToolCallId":"c""#)),
+            "",
+            &ok,
+            "complete",
+        ),
+        (
+            "a helper's word alone",
+            Format::Copilot,
+            format!("{}\n{{\"type\":\"result\",\"exitCode\":0}}", helper(r#","parentToolCallId":"c""#)),
+            "",
+            &ok,
+            "vanished",
+        ),
+        ("the model speaks of a limit", Format::Claude, result("You've hit your limit · resets 3pm", "false"), "", &ok, "vanished"),
+        (
+            "two results, the last one counts",
+            Format::Claude,
+            [result(done, "false"), result("More to do.", "false")].join("\n"),
+            "",
+            &ok,
+            "vanished",
+        ),
+        (
+            "a promise in the middle of the work",
+            Format::Claude,
+            [result(done, "false").as_str(), ASSISTANT].join("\n"),
+            "",
+            &ok,
+            "vanished",
+        ),
+    ];
+    for (name, format, stdout, stderr, exit, expected) in table {
+        assert_eq!(verdict_on(format, &stdout, stderr, exit), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_usage_of_a_message_is_counted_once_however_its_parts_are_mixed() {
+    let other = ASSISTANT.replace("\"m1\"", "\"m2\"");
+    let lines: Vec<&str> = (0..20).map(|n| if n % 2 == 0 { ASSISTANT } else { &other }).collect();
+    let heard = hear(Format::Claude, lines.join("\n").as_bytes(), b"", &Exit::Code { code: 1 }, 4096).0;
+    assert_eq!(heard.usage.input, 2000);
+}

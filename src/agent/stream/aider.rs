@@ -1,8 +1,9 @@
 //! aider prints plain text; its own lines in it tell the tokens, the cost and what litellm complains about.
 
 use super::lines::Splitter;
-use crate::agent::Usage;
+use super::text::TextReader;
 use crate::agent::trouble::Fault;
+use crate::agent::{Signal, Usage};
 use crate::cost::Cost;
 
 /// Its own lines are wrapped at the width of a terminal.
@@ -16,25 +17,36 @@ pub struct Aider {
     splitter: Splitter,
     usage: Usage,
     complaint: Option<String>,
+    /// The reply under way, and what the last whole one said.
+    reply: TextReader,
+    said: Option<Signal>,
+    /// It is aider that prints, and not something else in its place.
+    pub begun: bool,
 }
 
 impl Default for Aider {
     fn default() -> Self {
-        Aider { splitter: Splitter::new(LONGEST_LINE), usage: Usage::default(), complaint: None }
+        let splitter = Splitter::new(LONGEST_LINE);
+        Aider { splitter, usage: Usage::default(), complaint: None, reply: TextReader::default(), said: None, begun: false }
     }
 }
 
 impl Aider {
     /// Takes a piece of its output.
     pub fn feed(&mut self, bytes: &[u8]) {
-        let Aider { splitter, usage, complaint } = self;
+        let Aider { splitter, usage, complaint, reply, said, begun } = self;
         splitter.feed(bytes, |line| {
+            reply.feed(line.bytes);
+            reply.feed(b"\n");
             let line = String::from_utf8_lossy(line.bytes);
+            *begun |= line.starts_with("Aider v");
             if let Some(spent) = tokens(&line) {
                 *usage = usage.plus(&spent);
                 // The model has answered.
                 *complaint = None;
-            } else if line.starts_with("litellm.") || line.starts_with("Empty response received from LLM") {
+                *said = Some(std::mem::take(reply).finish());
+                *begun = true;
+            } else if is_complaint(&line) {
                 *complaint = Some(line.into_owned());
             } else if let Some(complaint) = complaint.as_mut().filter(|complaint| complaint.len() < LONGEST_COMPLAINT) {
                 // It goes on, wrapped.
@@ -46,6 +58,15 @@ impl Aider {
         });
     }
 
+    /// What the last reply of the model said; a success counts only if it came to its end.
+    pub fn signal(&self) -> Signal {
+        match (self.reply.clone().finish(), &self.said) {
+            (Signal::Failed { reason }, _) => Signal::Failed { reason },
+            (_, Some(said)) => said.clone(),
+            (_, None) => Signal::Nothing,
+        }
+    }
+
     /// What it used up.
     pub fn usage(&self) -> Usage {
         self.usage.clone()
@@ -54,6 +75,9 @@ impl Aider {
     /// What it complained about last, if the model did not answer after that.
     pub fn fault(&self) -> Option<Fault> {
         let complaint = self.complaint.as_deref()?;
+        if !complaint.starts_with("litellm.") && !complaint.starts_with("Empty response") {
+            return Some(Fault::new(None, &format!("its edits could not be made: {complaint}")));
+        }
         let kind = complaint.strip_prefix("litellm.").and_then(|rest| rest.split(':').next()).unwrap_or_default();
         let status = match kind {
             "AuthenticationError" => 401,
@@ -66,6 +90,12 @@ impl Aider {
         let words = complaint.split(" - ").nth(1).unwrap_or(complaint).split("  ").next().unwrap_or_default();
         Some(Fault::new(Some(status), words.split(" Retrying in ").next().unwrap_or(words).trim()))
     }
+}
+
+/// Whether aider itself says that something went wrong.
+fn is_complaint(line: &str) -> bool {
+    let failed_edit = line.starts_with("# ") && line.contains("SEARCH/REPLACE block") && line.contains("failed to match");
+    line.starts_with("litellm.") || line.starts_with("Empty response received from LLM") || failed_edit
 }
 
 /// `Tokens: 2.5k sent, 1.2k cache hit, 35 received. Cost: $0.01 message, $0.02 session.`

@@ -28,15 +28,17 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
 }
 
 fn assistant(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    talk.goes_on();
     let Some(message) = line.at("message") else { return };
+    // What the client itself says in the model's place is no sign of work.
+    if message.is("model", "<synthetic>") || is_complaint(message) {
+        talk.starts_over();
+    } else {
+        talk.goes_on();
+    }
     // Every part of a message repeats its usage. The sum stands until the result has the right one.
     let id = message.text_at(&["id"]).unwrap_or_default();
-    if talk.id != id {
-        talk.id = id.into_owned();
-        if let Some(used) = message.at("usage") {
-            talk.usage = talk.usage.plus(&usage(used));
-        }
+    if let Some(used) = message.at("usage").filter(|_| talk.is_new(&id)) {
+        talk.usage = talk.usage.plus(&usage(used));
     }
     if let Some(content) = message.at("content") {
         content.each(|part| match part.text_at(&["type"]).as_deref() {
@@ -47,8 +49,17 @@ fn assistant(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     }
 }
 
+/// Whether a message is an error that is put into the model's mouth.
+fn is_complaint(message: Json<'_>) -> bool {
+    let mut complaint = false;
+    if let Some(content) = message.at("content") {
+        content.each(|part| complaint |= part.text_at(&["text"]).is_some_and(|text| text.starts_with("[API Error:")));
+    }
+    complaint
+}
+
 fn result(talk: &mut Talk, line: Json<'_>) {
-    talk.goes_on();
+    talk.starts_over();
     if let Some(used) = line.at("usage") {
         talk.usage = Usage {
             turns: line.at("num_turns").and_then(Json::count),

@@ -7,8 +7,8 @@ use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match line.text_at(&["type"]).as_deref() {
-        Some("turn.started") => talk.goes_on(),
-        Some("item.started" | "item.updated") => talk.goes_on(),
+        Some("turn.started") => talk.starts_over(),
+        Some("item.started") if is_work(line) => talk.goes_on(),
         Some("item.completed") => {
             if let Some(item) = line.at("item") {
                 completed(talk, item, say);
@@ -34,6 +34,11 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
     }
 }
 
+/// Whether an item is something that is done. A list of what is to do is kept up to date until the very end of a turn.
+fn is_work(line: Json<'_>) -> bool {
+    !matches!(line.text_at(&["item", "type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
+}
+
 fn completed(talk: &mut Talk, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match item.text_at(&["type"]).as_deref() {
         Some("agent_message") => {
@@ -43,17 +48,14 @@ fn completed(talk: &mut Talk, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
             say_text(&text, say);
         }
         // A warning, for instance about a model that it does not know; what it is thinking.
-        Some("error" | "reasoning") => {}
+        Some("error" | "reasoning" | "todo_list") => {}
+        // It went on when it was started; at the end of a turn what is still under way is closed.
         Some("file_change") => {
-            talk.goes_on();
             if let Some(changes) = item.at("changes") {
                 changes.each(|change| say_tool("edit", Some(change), say));
             }
         }
-        Some(kind) => {
-            talk.goes_on();
-            say_tool(kind, Some(item), say);
-        }
+        Some(kind) => say_tool(kind, Some(item), say),
         None => {}
     }
 }

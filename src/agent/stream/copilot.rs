@@ -16,14 +16,17 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
         Some("assistant.message") => {
             let text = data.text_at(&["content"]).unwrap_or_default();
             say_text(&text, say);
+            // With a parent it is the word of a helper.
+            if data.text_at(&["parentToolCallId"]).is_some() {
+                return;
+            }
             talk.goes_on();
-            // With a tool to use it is not the last word; with a parent it is the word of a helper.
-            let last = !data.at("toolRequests").is_some_and(Json::has_items) && data.text_at(&["parentToolCallId"]).is_none();
-            if last {
+            // With a tool to use it is not the last word.
+            if !data.at("toolRequests").is_some_and(Json::has_items) {
                 talk.says(&text);
             }
         }
-        Some("assistant.turn_start") => talk.goes_on(),
+        Some("assistant.turn_start") => talk.starts_over(),
         Some("tool.execution_start") => {
             talk.goes_on();
             say_tool(&data.text_at(&["toolName"]).unwrap_or_default(), data.at("arguments"), say);
@@ -41,7 +44,7 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
 fn result(talk: &mut Talk, line: Json<'_>) {
     match line.at("exitCode").and_then(Json::count) {
         Some(0) => talk.ends(),
-        _ if talk.concluded() => {}
+        _ if talk.has_failed() => {}
         _ => talk.fails(fault(None, "ended with an error")),
     }
 }

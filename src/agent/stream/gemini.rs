@@ -15,7 +15,10 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
             talk.says(&text);
             say_text(&text, say);
         }
-        Some("message" | "tool_result") => talk.goes_on(),
+        Some("message") => talk.starts_over(),
+        Some("tool_result") => talk.goes_on(),
+        // A warning between two pieces of a message.
+        Some("error") => talk.ends_part(),
         Some("tool_use") => {
             talk.goes_on();
             say_tool(&line.text_at(&["tool_name"]).unwrap_or_default(), line.at("parameters"), say);

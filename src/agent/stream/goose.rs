@@ -14,7 +14,9 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
             let Some(message) = line.at("message") else { return };
             let id = message.text_at(&["id"]).unwrap_or_default();
             // A message may come in several pieces of the same id.
-            if id.is_empty() || talk.id != id || !message.is("role", "assistant") {
+            if id.is_empty() {
+                talk.starts_over();
+            } else if talk.id != id || !message.is("role", "assistant") {
                 talk.goes_on();
             }
             talk.id = id.into_owned();

@@ -24,7 +24,7 @@ use jiff::Zoned;
 use self::aider::Aider;
 use self::lines::Splitter;
 use self::talk::Talk;
-use super::trouble::{Clues, Fault, from_words};
+use super::trouble::{Clues, Fault, from_errors, from_words};
 use super::{Heard, Said, Signal};
 use crate::json::Json;
 use crate::process::Exit;
@@ -176,7 +176,18 @@ impl Reader {
     /// Whether the last word has been said so far.
     #[must_use]
     pub fn concluded(&self) -> bool {
-        self.plain.as_ref().map_or_else(|| self.talk.concluded(), TextReader::concluded)
+        match &self.plain {
+            // It may answer its model's mistakes with another turn, after any silence, and ends by itself.
+            Some(_) if self.aider.begun => false,
+            Some(plain) => plain.concluded(),
+            None => self.talk.concluded(),
+        }
+    }
+
+    /// Whether more output after the last word may mean that it was not the last one: of a structured stream that is known.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        self.plain.is_some()
     }
 
     /// What was heard, once all of it is here and the process has ended in the given way.
@@ -199,15 +210,13 @@ impl Reader {
 
     fn finish_plain(self, plain: TextReader, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
         let last = plain.very_last_line().into_owned();
-        let signal = plain.finish();
+        let signal = if self.aider.begun { self.aider.signal() } else { plain.finish() };
         let usage = self.aider.usage();
-        if signal != Signal::Nothing {
-            return Heard { signal, trouble: None, usage };
-        }
-        let clues = Clues { retries: 1, resets: None };
-        let trouble = match self.aider.fault() {
-            Some(fault) => Some(fault.trouble(&clues, now)),
-            None => [last.as_str(), stderr].iter().find_map(|text| from_words(text, exit, now)),
+        let clues = Clues { retries: 1, resets: None, worked: !usage.is_empty() };
+        let trouble = match (self.aider.fault(), &signal) {
+            (Some(fault), _) => Some(fault.trouble(&clues, now)),
+            (None, Signal::Nothing) => from_words(&last, exit, now).or_else(|| from_errors(stderr, exit, now)),
+            (None, _) => None,
         };
         Heard { signal, trouble, usage }
     }

@@ -9,6 +9,7 @@ use crate::json::Json;
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let part = line.at("part");
     match line.text_at(&["type"]).as_deref() {
+        // It may go on by itself after an error, for instance with a shorter context.
         Some("step_start") => talk.goes_on(),
         Some("tool_use") => {
             talk.goes_on();

@@ -1,9 +1,11 @@
 //! What has been understood of a structured stream so far, whatever its dialect.
 
+use std::collections::VecDeque;
+
 use jiff::{Timestamp, Zoned};
 
 use super::text::TextReader;
-use crate::agent::trouble::{Clues, Fault, from_words};
+use crate::agent::trouble::{Clues, Fault, from_errors};
 use crate::agent::{Heard, Signal, Trouble, Usage};
 use crate::process::Exit;
 
@@ -23,11 +25,27 @@ pub struct Talk {
     fault: Option<Fault>,
     hitch: Option<Fault>,
     retries: u32,
+    /// The model has answered.
+    worked: bool,
+    seen: VecDeque<String>,
 }
 
+/// How many messages are told apart.
+const MOST_MESSAGES: usize = 64;
+
 impl Talk {
-    /// The client goes on working: what it has said was not its final message.
+    /// The client goes on working: what it has said was not its final message, and what was in its way is over.
     pub fn goes_on(&mut self) {
+        self.starts_over();
+        self.worked = true;
+        self.hitch = None;
+        self.fault = None;
+        self.retries = 0;
+        self.resets = None;
+    }
+
+    /// Another message begins.
+    pub fn starts_over(&mut self) {
         self.message = TextReader::default();
         self.ended = false;
     }
@@ -59,23 +77,40 @@ impl Talk {
         self.hitch = Some(fault);
     }
 
-    /// Whether it has said its last word: a promise, or that it gives up.
+    /// Whether it has said its last word.
     pub fn concluded(&self) -> bool {
-        self.fault.is_some() || (self.ended && self.message.clone().finish() != Signal::Nothing)
+        self.ended && self.message.clone().finish() != Signal::Nothing
+    }
+
+    /// Whether it has said that it gives up.
+    pub fn has_failed(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    /// Whether a message of that id is a new one; its parts may come between those of others.
+    pub fn is_new(&mut self, id: &str) -> bool {
+        if self.seen.iter().any(|seen| seen == id) {
+            return false;
+        }
+        self.seen.push_back(id.to_owned());
+        if self.seen.len() > MOST_MESSAGES {
+            self.seen.pop_front();
+        }
+        true
     }
 
     /// What it comes to.
     pub fn finish(self, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
-        let Talk { usage, resets, message, ended, fault, hitch, retries, .. } = self;
-        let clues = Clues { retries, resets };
+        let Talk { usage, resets, message, ended, fault, hitch, retries, worked, .. } = self;
+        let clues = Clues { retries, resets, worked };
         let stalled = matches!(exit, Exit::Stalled { .. } | Exit::TimedOut { .. });
         let cut_short = !ended && (stalled || matches!(exit, Exit::Code { .. }));
         let trouble = match (fault, hitch) {
             (Some(fault), _) => Some(fault.trouble(&clues, now)),
             // It was waiting for something that would not come back for long.
-            (None, Some(hitch)) if stalled => Some(hitch.trouble(&Clues { retries: 0, resets }, now)).filter(is_limit),
+            (None, Some(hitch)) if stalled => Some(hitch.trouble(&Clues { retries: 0, resets, worked }, now)).filter(is_limit),
             (None, Some(hitch)) if cut_short => Some(hitch.trouble(&clues, now)),
-            _ if cut_short => from_words(stderr, exit, now),
+            _ if cut_short => from_errors(stderr, exit, now),
             _ => None,
         };
         let signal = match message.finish() {

@@ -2,9 +2,12 @@
 
 use clap::Args;
 
-/// Write `.git/ralph/<change>.toml`: a commented template.
+/// Write `.git/ralph/<change>.toml`: for a source of stories, or a commented template.
 #[derive(Debug, Args)]
 pub struct New {
     /// The name of the change: letters, digits, '.', '_' and '-'
     pub change: String,
+    /// Where the stories are: an OpenSpec change, a spec-kit feature, a prd.json, a Markdown plan or a list of boxes
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<String>,
 }

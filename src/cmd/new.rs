@@ -1,31 +1,102 @@
-//! `git ralph new`: writes a commented change file.
+//! `git ralph new`: writes the file of a change, for a source of stories or as a commented template.
 
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
 use crate::cli::New;
-use crate::config::{Environment, change_file_template};
+use crate::config::{Environment, change_file_template, sourced_change_file};
 use crate::error::{Ending, Problem};
-use crate::report::{Line, Tone, output};
+use crate::report::{Line, Tone, ask, clean, output};
+use crate::run::{SourcePlace, sources_in};
+use crate::story::ChangeName;
+use crate::story::source::{Kind, Material, Sourced, count_boxes};
 
 /// Writes the file of a new change.
 pub async fn run(args: &New, environment: Environment) -> Result<Ending> {
     let name = Context::name(&args.change)?;
     let context = Context::open(environment).await?;
     let path = context.store.change_file(&name);
-    fs::create_dir_all(context.store.root()).with_context(|| format!("cannot create {}", context.store.root().display()))?;
-    let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            bail!(Problem::refused(format!("{} exists already", path.display())).hint(format!("git ralph start {name}")))
+    if path.exists() {
+        bail!(exists_already(&path, &name));
+    }
+    let source = match &args.from {
+        Some(from) => Some(from_top(&context, from)),
+        None if context.environment.interactive => match offered(&context).await? {
+            ask::Answer::Chosen(source) => source,
+            ask::Answer::Later | ask::Answer::Interrupted => return Ok(Ending::NotPossible),
+        },
+        None => None,
+    };
+    match source {
+        Some(source) => write_sourced(&context, &name, &source, &path),
+        None => {
+            create(&context, &name, &path, &change_file_template(name.as_str()))?;
+            output::data(&format!("{}\n", path.display()));
+            output::message(&Line::new(Tone::Hint, format!("fill it in, then: git ralph start {name}")));
+            Ok(Ending::Done)
         }
+    }
+}
+
+fn exists_already(path: &Path, name: &ChangeName) -> Problem {
+    Problem::refused(format!("{} exists already", path.display())).hint(format!("git ralph start {name}"))
+}
+
+/// A path that was typed here, as one from the top of the work tree.
+fn from_top(context: &Context, typed: &str) -> String {
+    let full = context.environment.cwd.join(typed);
+    let full = full.canonicalize().unwrap_or(full);
+    full.strip_prefix(&context.repo.place.top).map_or_else(|_| full.display().to_string(), |path| path.display().to_string())
+}
+
+async fn offered(context: &Context) -> Result<ask::Answer<Option<String>>> {
+    let sources = sources_in(&context.repo.place.top);
+    if sources.is_empty() { Ok(ask::Answer::Chosen(None)) } else { ask::which_source(sources).await }
+}
+
+fn create(context: &Context, name: &ChangeName, path: &Path, text: &str) -> Result<()> {
+    fs::create_dir_all(context.store.root()).with_context(|| format!("cannot create {}", context.store.root().display()))?;
+    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(exists_already(path, name)),
         Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
     };
-    file.write_all(change_file_template(name.as_str()).as_bytes())?;
-    output::data(&format!("{}\n", path.display()));
-    output::message(&Line::new(Tone::Hint, format!("fill it in, then: git ralph start {name}")));
+    Ok(file.write_all(text.as_bytes())?)
+}
+
+fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path) -> Result<Ending> {
+    let material = SourcePlace::new(&context.repo.place.top, source).material()?;
+    let sourced = material.read().map_err(Problem::fatal)?;
+    create(context, name, path, &sourced_change_file(name.as_str(), source, &sourced.verify))?;
+    output::data(&format!("{}\n{}", path.display(), found(&material, &sourced)));
+    for note in &sourced.notes {
+        output::message(&Line::new(Tone::Warning, clean(note)));
+    }
+    output::message(&Line::new(Tone::Hint, format!("git ralph start {name}")));
     Ok(Ending::Done)
+}
+
+/// What was found in a source.
+fn found(material: &Material, sourced: &Sourced) -> String {
+    let done = sourced.stories.iter().filter(|story| story.done).count();
+    let mut text = format!("{} {}: {} stories, {done} done", material.kind, clean(&material.main.name), sourced.stories.len());
+    if material.kind != Kind::Prd {
+        let (ticked, all) = count_boxes(&material.main.text);
+        let _ = write!(text, ", {ticked} of {all} boxes ticked");
+    }
+    text.push('\n');
+    for story in &sourced.stories {
+        let mark = if story.done { "x" } else { " " };
+        let title = if story.title == story.id.as_str() { String::new() } else { format!("  {}", clean(&story.title)) };
+        let _ = writeln!(text, "  [{mark}] {}{title}", clean(story.id.as_str()));
+    }
+    for gate in &sourced.verify {
+        let _ = writeln!(text, "  gate: {}", clean(gate));
+    }
+    text
 }

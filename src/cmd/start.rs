@@ -21,6 +21,8 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
     let context = Context::open(environment).await?;
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
+    // What is wrong with the stories is said before anything is asked.
+    context.change(&name)?;
     let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
     let work = Work::plan(&context, &name, &flags, args.run.limit)?;
     if args.run.dry_run {

@@ -14,4 +14,4 @@ pub use environment::Environment;
 pub use git_config::{Entry, GitConfig, Scope};
 pub use setting::{Origin, Setting};
 pub use settings::{AgentChoice, Finish, Flags, LimitWait, Settings, git_timeout};
-pub use template::change_file as change_file_template;
+pub use template::{change_file as change_file_template, sourced_change_file};

@@ -49,6 +49,30 @@ Describe the story for the agent.
     )
 }
 
+/// The file of a change whose stories are kept elsewhere.
+#[must_use]
+pub fn sourced_change_file(name: &str, source: &str, verify: &[String]) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let gates: Vec<String> = verify.iter().map(|gate| quoted(gate)).collect();
+    let verify = if gates.is_empty() { "# verify = [\"cargo test\"]\n".to_owned() } else { format!("verify = [{}]\n", gates.join(", ")) };
+    format!(
+        r#"# The change '{name}'.
+# Start it with: git ralph start {name}
+
+# Where its stories are kept. What is done is marked there when a story lands.
+source = {}
+
+# Gates: commands that must succeed before a story counts as done. Only this file is asked for them.
+{verify}
+# agent = "claude"
+# max-retries = 3
+# context = """
+# """
+"#,
+        quoted(source)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -64,6 +64,20 @@ pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
     Ok(answer.map_to(&[Some(OpenRun::Resume), Some(OpenRun::Restart), None]))
 }
 
+/// Where the stories of a new change come from; later means a template.
+///
+/// # Errors
+/// If the terminal cannot be used.
+pub async fn which_source(mut sources: Vec<String>) -> Result<Answer<Option<String>>> {
+    let names = sources.clone();
+    sources.push("none of these: write a commented template".to_owned());
+    Ok(match select("Where are the stories?".to_owned(), sources).await? {
+        Answer::Chosen(at) => Answer::Chosen(names.into_iter().nth(at)),
+        Answer::Later => Answer::Later,
+        Answer::Interrupted => Answer::Interrupted,
+    })
+}
+
 /// One of several names.
 ///
 /// # Errors

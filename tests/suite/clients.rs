@@ -302,7 +302,13 @@ fn doctor_shows_program_version_format_and_a_trial_start_of_every_agent() {
 
 #[test]
 fn whatever_an_agent_makes_of_the_learnings_is_no_reason_to_stop() {
-    for made in ["rm -f \"$F\"; mkfifo \"$F\"", "rm -f \"$F\"; mkdir \"$F\"", "rm -f \"$F\"; ln -s /dev/zero \"$F\"", "truncate -s 4G \"$F\"", "rm -f \"$F\""] {
+    for made in [
+        "rm -f \"$F\"; mkfifo \"$F\"",
+        "rm -f \"$F\"; mkdir \"$F\"",
+        "rm -f \"$F\"; ln -s /dev/zero \"$F\"",
+        "truncate -s 4G \"$F\"",
+        "rm -f \"$F\"",
+    ] {
         let world = World::new();
         world.stories(2, "");
         world.agent(&format!("cat > /dev/null; F=$RALPH_LEARNINGS; {made}; {}", crate::support::COMPLETE));
@@ -315,7 +321,10 @@ fn whatever_an_agent_makes_of_the_learnings_is_no_reason_to_stop() {
 fn a_pipe_in_place_of_a_file_of_ours_keeps_nobody_waiting() {
     let world = World::new();
     world.stories(1, "");
-    world.agent(&format!("cat > /dev/null; mkfifo \"$RALPH_RUN_DIR/stop\"; rm .git/ralph/work.toml; mkfifo .git/ralph/work.toml; {}", crate::support::COMPLETE));
+    world.agent(&format!(
+        "cat > /dev/null; mkfifo \"$RALPH_RUN_DIR/stop\"; rm .git/ralph/work.toml; mkfifo .git/ralph/work.toml; {}",
+        crate::support::COMPLETE
+    ));
     world.start(&["--finish", "keep"]).code(0).says("the stories cannot be read again");
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
 }

@@ -21,6 +21,7 @@ mod reliability;
 mod resume;
 mod runtime;
 mod scenarios;
+mod sources;
 mod support;
 mod surroundings;
 mod transcripts;

@@ -256,3 +256,26 @@ fn ctrl_c_before_the_terminal_listens_is_heard_too() {
     assert_eq!(screen.end().0, 130);
     assert_eq!(world.branch(), "ralph/work");
 }
+
+#[test]
+fn new_offers_the_sources_that_it_finds_in_the_repository() {
+    let world = World::new();
+    world.write("prd.json", "{\"userStories\": [{\"id\": \"US-1\", \"title\": \"First\"}]}");
+    world.write("openspec/changes/add-it/tasks.md", "## 1. A\n- [ ] 1.1 a\n");
+    world.write("openspec/changes/empty/tasks.md", "nothing\n");
+    let mut screen = Screen::new(&world, &["new", "work"]);
+    screen.wait_for("Where are the stories?");
+    screen.wait_for("openspec/changes/add-it");
+    screen.wait_for("prd.json");
+    assert!(!screen.text().contains("openspec/changes/empty"), "{}", screen.text());
+    screen.press(DOWN);
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert!(world.read(".git/ralph/work.toml").contains("source = \"prd.json\""));
+    let mut screen = Screen::new(&world, &["new", "other"]);
+    screen.wait_for("none of these");
+    screen.press("\u{1b}[A");
+    screen.press(ENTER);
+    assert_eq!(screen.end().0, 0);
+    assert!(world.read(".git/ralph/other.toml").contains("[[story]]"));
+}

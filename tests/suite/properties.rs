@@ -10,6 +10,7 @@ use git_ralph::agent::{Signal, TextReader, disarmed};
 use git_ralph::config::{parse_change_file, parse_duration};
 use git_ralph::run::{Event, Journal, Policy, Record, RunState, replay};
 use git_ralph::story::Story;
+use git_ralph::story::source::{Edit, Kind, Mark, Material, Page, apply, kind_of, marks, settle};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -242,5 +243,67 @@ proptest! {
         let name = format!("refs/ralph/x/attempts/{}/1", id.as_component());
         let status = Command::new(which("git")).args(["check-ref-format", &name]).status().unwrap();
         prop_assert!(status.success(), "{name}");
+    }
+}
+
+/// A Markdown file of tasks, with everything that could be stumbled over.
+fn task_file() -> impl Strategy<Value = String> {
+    let end = prop::sample::select(&["\n", "\r\n"][..]);
+    let line = prop_oneof![
+        4 => ("[ \\t]{0,4}", "([-*+]|[0-9]{1,2}[.)])", "\\[[ xX~-]{0,2}\\]", "[ a-zA-Z0-9`(]{0,12}").prop_map(|(indent, bullet, brackets, text)| format!("{indent}{bullet} {brackets}{text}")),
+        2 => (1..4_usize, "[0-9]{1,2}\\. [a-z]{0,6}|Task [0-9]{1,2}: [a-z]{0,6}|Phase [0-9]: [a-z]{0,4}|User Story [0-9]|[a-z ]{0,9}").prop_map(|(level, text)| format!("{} {text}", "#".repeat(level))),
+        1 => prop::sample::select(&["```", "~~~", "", "text", "````", "- plain", "<!-- -->"][..]).prop_map(str::to_owned),
+        1 => any::<String>().prop_map(|text| text.replace(['\n', '\r'], " ")),
+    ];
+    (vec((line, end), 0..25), any::<bool>(), any::<bool>()).prop_map(|(lines, bom, cut)| {
+        let text: String = lines.into_iter().map(|(line, end)| line + end).collect();
+        let text = if cut { text.trim_end_matches(['\n', '\r']).to_owned() } else { text };
+        if bom { format!("\u{feff}{text}") } else { text }
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn landing_a_story_changes_its_marks_and_not_another_byte(text in task_file(), pick in any::<prop::sample::Index>(), cheat in any::<bool>()) {
+        let page = |text: &str| Page { name: "tasks.md".into(), text: text.into() };
+        for kind in [Kind::OpenSpec, Kind::SpecKit, Kind::Plan, Kind::Checklist] {
+            let Ok(before) = marks(kind, &page(&text)) else { continue };
+            if before.is_empty() {
+                continue;
+            }
+            let story = before[pick.index(before.len())].story.clone();
+            // An agent that ticks everything.
+            let all: Vec<Edit> = before.iter().filter(|mark| !mark.done).map(|mark| Edit { at: mark.at.clone(), with: "x" }).collect();
+            let now = if cheat { apply(&text, &all) } else { text.clone() };
+            let settled = settle(kind, &page(&text), &page(&now), &story).unwrap();
+            let landed = apply(&now, &settled.edits);
+            let after = marks(kind, &page(&landed)).unwrap();
+            prop_assert_eq!(after.len(), before.len());
+            for (was, is) in before.iter().zip(&after) {
+                prop_assert_eq!((&was.story, &was.text), (&is.story, &is.text));
+                prop_assert_eq!(is.done, was.done || is.story == story, "{:?}", is);
+            }
+            let bare = |text: &str, marks: &[Mark]| {
+                let edits: Vec<Edit> = marks.iter().map(|mark| Edit { at: mark.at.clone(), with: "" }).collect();
+                apply(text, &edits)
+            };
+            prop_assert_eq!(bare(&text, &before), bare(&landed, &after), "every byte but the marks");
+            // Landing it again changes nothing.
+            prop_assert_eq!(settle(kind, &page(&landed), &page(&landed), &story).unwrap().edits, vec![]);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_as_a_source_or_refused_with_its_name(text in prop_oneof![task_file(), any::<String>(), "[{}\\[\\]\":,a-z0-9 \n]{0,60}"]) {
+        let page = Page { name: "tasks.md".into(), text };
+        for kind in [Kind::OpenSpec, Kind::SpecKit, Kind::Plan, Kind::Checklist, Kind::Prd] {
+            match (Material { kind, main: page.clone(), beside: vec![page.clone()] }).read() {
+                Ok(sourced) => prop_assert!(!sourced.stories.is_empty()),
+                Err(error) => prop_assert!(error.starts_with("tasks.md"), "{}", error),
+            }
+        }
+        let _ = kind_of(&page);
     }
 }

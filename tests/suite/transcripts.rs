@@ -232,6 +232,7 @@ const RETRY_429: &str = r#"{"type":"system","subtype":"api_retry","error_status"
 const RETRY_401: &str = r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed"}"#;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn streams_that_are_easily_misread_are_not() {
     let done = r#"Done.\n<promise>COMPLETE</promise>"#;
     let message = format!(r#"{{"type":"item.completed","item":{{"id":"i2","type":"agent_message","text":"{done}"}}}}"#);

@@ -1,0 +1,196 @@
+//! Stories from where people keep them: read, worked through, and marked in the same checkpoint.
+
+use std::fs;
+
+use crate::support::{COMPLETE, World};
+
+const TASKS: &str = "# Tasks\r\n\r\n## 1. Set up\r\n\r\n- [ ] 1.1 Create the column\r\n  - [ ] nested\r\n- [x] 1.2 Done before\r\n\r\n```\r\n- [ ] an example\r\n```\r\n\r\n## 2. Show it\r\n- [ ] 2.1 In the list";
+const PRD: &str = "{\n\t\"project\": \"Demo\",\n\t\"userStories\": [\n\t\t{\"id\": \"US-2\", \"title\": \"Second\", \"priority\": 2, \"passes\": false},\n\t\t{ \"id\": \"US-1\", \"title\": \"First\", \"acceptanceCriteria\": [\"it works\"], \"priority\": 1, \"passes\" : false }\n\t]\n}";
+const PLAN: &str = "# Plan\n\n## Validation Commands\n- `test -e README`\n\n### Task 1: One\n- [ ] a\n- [ ] b\n### Task 2: Two\n* [ ] c\n";
+const SPECKIT: &str = "# Tasks: Albums\n\n## Phase 1: Setup\n- [ ] T001 Create\n\n## Phase 2: User Story 1 - Albums (Priority: P1)\n- [ ] T002 [P] [US1] Model\n- [ ] T003 [US1] View\n\n## Phase 3: Polish\n- [ ] T004 Docs\n";
+const CHECKLIST: &str = "- [ ] first thing\n    - [ ] a part\n- [ ] second thing\n";
+
+/// Every file of a tree as it is in a commit.
+fn at(world: &World, rev: &str, file: &str) -> String {
+    world.git(&["cat-file", "-p", &format!("{rev}:{file}")])
+}
+
+fn openspec(world: &World, name: &str) {
+    let folder = format!("openspec/changes/{name}");
+    world.write(&format!("{folder}/tasks.md"), TASKS);
+    world.write(&format!("{folder}/proposal.md"), "## Why\nBecause of priorities.\n");
+    world.write(&format!("{folder}/design.md"), "A column.\n");
+    let spec = "## ADDED Requirements\n### Requirement: Column\nThe system SHALL have one.\n#### Scenario: Default column\n- **WHEN** created\n- **THEN** it is empty\n### Requirement: Export\nx\n#### Scenario: File\n- **WHEN** exported\n- **THEN** a file\n";
+    world.write(&format!("{folder}/specs/tasks/spec.md"), spec);
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-q", "-m", "specs"]);
+}
+
+#[test]
+fn an_openspec_change_needs_no_change_file_and_is_ticked_as_its_stories_land() {
+    let world = World::new();
+    openspec(&world, "work");
+    world.agent(&format!("cat > /dev/null; echo x > \"made-$RALPH_STORY\"; {COMPLETE}"));
+    world.ralph(&["list"]).code(0).says("work  not started    0/2");
+    world.start(&["--finish", "keep"]).code(0);
+    let tasks = "openspec/changes/work/tasks.md";
+    let first = TASKS.replace("[ ] 1.1", "[x] 1.1").replace("[ ] nested", "[x] nested");
+    let second = first.replace("[ ] 2.1", "[x] 2.1");
+    assert_eq!(at(&world, "ralph/work~1", tasks), first, "in the same commit, and nothing but the marks");
+    assert_eq!(at(&world, "ralph/work", tasks), second);
+    assert_eq!(fs::read(world.path(tasks)).unwrap(), second.as_bytes());
+    let prompt = world.prompt("1", 1);
+    for part in [
+        "Because of priorities.",
+        "A column.",
+        "#### Scenario: Default column",
+        "1.1 Create the column",
+        "1.2 Done before (done)",
+        "specs/tasks/spec.md",
+    ] {
+        assert!(prompt.contains(part), "{part} is missing in\n{prompt}");
+    }
+    assert!(!prompt.contains("Scenario: File"), "{prompt}");
+    world.ralph(&["list"]).code(0).says("finished       2/2");
+    world.git(&["checkout", "-q", "-B", "main"]);
+    world.start(&["--finish", "keep"]).code(0).says("all stories of work are done");
+}
+
+#[test]
+fn every_kind_of_source_runs_from_new_to_the_last_mark() {
+    let table: [(&str, &str, &str, &[&str]); 4] = [
+        ("prd.json", PRD, "prd.json", &["US-1", "US-2"]),
+        ("plans/plan.md", PLAN, "Markdown plan", &["1", "2"]),
+        ("specs/001-albums/tasks.md", SPECKIT, "spec-kit feature", &["phase-1", "US1", "phase-3"]),
+        ("TODO.md", CHECKLIST, "checklist", &["first-thing", "second-thing"]),
+    ];
+    for (file, text, kind, ids) in table {
+        let world = World::new();
+        world.write(file, text);
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-q", "-m", "source"]);
+        let from = file.strip_suffix("/tasks.md").unwrap_or(file);
+        let output = world.ralph(&["new", "work", "--from", from]).code(0).says(kind);
+        for id in ids {
+            assert!(output.stdout.contains(&format!("[ ] {id}")), "{id}: {}", output.stdout);
+        }
+        world.agent(&format!("cat > /dev/null; {COMPLETE}"));
+        world.start(&["--finish", "keep"]).code(0);
+        let landed: Vec<String> = world
+            .subjects("ralph/work")
+            .into_iter()
+            .filter_map(|subject| subject.strip_prefix("checkpoint: ").map(str::to_owned))
+            .collect();
+        assert_eq!(landed, ids.iter().rev().map(|id| (*id).to_owned()).collect::<Vec<_>>(), "{file}");
+        let after =
+            text.replace("[ ]", "[x]").replace("\"passes\": false", "\"passes\": true").replace("\"passes\" : false", "\"passes\" : true");
+        assert_eq!(world.read(file), after, "{file}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{file}");
+        assert_eq!(
+            world.events().iter().filter(|event| event["event"] == "gate-ended").count(),
+            if kind == "Markdown plan" { 2 } else { 0 }
+        );
+    }
+}
+
+#[test]
+fn boxes_of_other_stories_that_an_agent_ticks_make_nothing_done() {
+    let world = World::new();
+    openspec(&world, "work");
+    world.agent(&format!(
+        "cat > /dev/null; echo \"$RALPH_STORY\" >> ../ran; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md; {COMPLETE}"
+    ));
+    world.start(&["--finish", "keep"]).code(0).says("the agent marked other stories as done (2); they are not");
+    assert_eq!(fs::read_to_string(world.outside("ran")).unwrap(), "1\n2\n");
+    assert!(at(&world, "ralph/work~1", "openspec/changes/work/tasks.md").contains("- [ ] 2.1"));
+}
+
+#[test]
+fn ticks_of_a_killed_attempt_make_nothing_done() {
+    let world = World::new();
+    openspec(&world, "work");
+    world.agent(&format!(
+        "cat > /dev/null; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md; if mkdir ../seen; then kill -9 $PPID; sleep 5; fi; {COMPLETE}"
+    ));
+    world.start(&[]).code(-9);
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    assert_eq!(world.subjects("ralph/work")[..2], ["checkpoint: 2", "checkpoint: 1"]);
+}
+
+#[test]
+fn a_source_that_is_edited_during_the_run_is_followed() {
+    let world = World::new();
+    world.write("TODO.md", "- [ ] 1 one\n- [ ] 2 two\n- [ ] 3 three\n");
+    world.ralph(&["new", "work", "--from", "TODO.md"]).code(0);
+    let edit = r#"printf '%s\n' '- [ ] 4 four' '- [ ] 3 three' '- [ ] 1 one' > TODO.md"#;
+    world.agent(&format!("cat > /dev/null; [ \"$RALPH_STORY\" = 1 ] && {edit}; {COMPLETE}"));
+    world.start(&["--finish", "keep"]).code(0).says("the source has new stories: 4").says("no longer in the source, skipped: 2");
+    assert_eq!(world.subjects("ralph/work")[..3], ["checkpoint: 3", "checkpoint: 4", "checkpoint: 1"]);
+    assert_eq!(world.read("TODO.md"), "- [x] 4 four\n- [x] 3 three\n- [x] 1 one\n");
+}
+
+#[test]
+fn a_failed_attempt_ticks_nothing_and_a_rollback_takes_its_ticks_back() {
+    let world = World::new();
+    openspec(&world, "work");
+    world.agent("cat > /dev/null; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md; echo '<promise>FAILED: no</promise>'");
+    world.start(&["--max-retries", "0"]).code(1);
+    assert_eq!(world.read("openspec/changes/work/tasks.md"), TASKS);
+}
+
+#[test]
+fn malformed_sources_are_told_with_file_and_line_and_nothing_is_touched() {
+    let world = World::new();
+    world.agent(COMPLETE);
+    for (file, text, expected) in [
+        ("prd.json", "{\"userStories\": [\n{\"title\": \"x\"}]}", "prd.json:2: expected an \"id\""),
+        ("prd.json", "{\"userStories\": [\n{]", "prd.json: expected \"userStories\""),
+        ("plan.md", "# Nothing\n", "plan.md: expected boxes"),
+        ("plan.md", "### Task 1: a\n### Task 1: b\n### Task 1: c\n", "plan.md: two stories have the id 'task-1'"),
+    ] {
+        world.write(file, text);
+        world.ralph(&["new", "work", "--from", file]).code(128).says(expected);
+        assert!(!world.exists(".git/ralph/work.toml"), "{expected}");
+        world.change("work", &format!("source = '{file}'\n"));
+        world.start(&[]).code(128).says(expected);
+        fs::remove_file(world.path(".git/ralph/work.toml")).unwrap();
+    }
+    world.change("work", "source = 'gone.md'\n");
+    world.start(&[]).code(128).says("the source gone.md does not exist");
+    world.change("work", "source = 'plan.md'\n[[story]]\nid = '1'\n");
+    world.start(&[]).code(128).says("work.toml:2: there are stories in it and a 'source'");
+    fs::write(world.path("bad.md"), b"- [ ] a\n\xff\n").unwrap();
+    world.change("work", "source = 'bad.md'\n");
+    world.start(&[]).code(128).says("bad.md:2: expected UTF-8");
+    assert_eq!(world.branch(), "main");
+}
+
+#[test]
+fn changes_without_tasks_and_archived_changes_are_said() {
+    let world = World::new();
+    world.agent(COMPLETE);
+    world.write("openspec/changes/empty/proposal.md", "x\n");
+    world.ralph(&["start", "empty"]).code(128).says("expected a tasks.md");
+    world.write("openspec/changes/empty/tasks.md", "# Tasks\n");
+    world.ralph(&["start", "empty"]).code(128).says("openspec/changes/empty/tasks.md: there is no task in it");
+    world.write("openspec/changes/archive/2026-01-02-old/tasks.md", "- [x] a\n");
+    world.ralph(&["start", "old"]).code(2).says("archived in openspec/changes/archive/2026-01-02-old");
+    world.ralph(&["start", "empti"]).code(128).says("did you mean 'empty'?");
+    world.write("openspec/changes/loose/tasks.md", "- [ ] a\n- [ ] b\n");
+    world.ralph(&["new", "loose", "--from", "openspec/changes/loose"]).code(0).says("tasks without a group are the story 'tasks'");
+}
+
+#[test]
+fn commands_in_a_source_run_only_when_the_change_file_has_them() {
+    let world = World::new();
+    world.write("plan.md", &PLAN.replace("test -e README", "touch ../ran"));
+    world.change("work", "source = 'plan.md'\n");
+    world.agent(&format!("cat > /dev/null; {COMPLETE}"));
+    world.start(&["--finish", "cleanup"]).code(0);
+    assert!(!world.outside("ran").exists(), "what comes by clone or from an agent is not run");
+    fs::remove_file(world.path(".git/ralph/work.toml")).unwrap();
+    world.write("plan.md", &PLAN.replace("test -e README", "touch ../ran"));
+    world.ralph(&["new", "work", "--from", "plan.md"]).code(0).says("gate: touch ../ran");
+    world.start(&["--finish", "cleanup"]).code(0);
+    assert!(world.outside("ran").exists());
+}

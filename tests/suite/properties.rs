@@ -266,7 +266,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn landing_a_story_changes_its_marks_and_not_another_byte(text in task_file(), pick in any::<prop::sample::Index>(), cheat in any::<bool>()) {
+    fn landing_a_story_changes_its_marks_and_not_another_byte(text in task_file(), pick in any::<Index>(), cheat in any::<bool>()) {
         let page = |text: &str| Page { name: "tasks.md".into(), text: text.into() };
         for kind in [Kind::OpenSpec, Kind::SpecKit, Kind::Plan, Kind::Checklist] {
             let Ok(before) = marks(kind, &page(&text)) else { continue };

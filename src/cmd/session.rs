@@ -15,8 +15,8 @@ use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, w
 use crate::regular;
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
-    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Quit, RunDir, RunState, Scribe, Spare, Stage, StopKind,
-    Workshop, attempt, watch_stop_request,
+    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Progress, Quit, RunDir, RunState, Scribe, Spare, Stage,
+    StopKind, Workshop, attempt, watch_stop_request,
 };
 use crate::story::{Change, ChangeName, Story, StoryId};
 
@@ -284,6 +284,7 @@ impl Session {
 
     /// Works until the loop is over, then completes the run as the settings or the user say.
     pub async fn work(&mut self, work: Work) -> Result<Ending> {
+        self.find_usage(&work.agent).await?;
         let _watchers = Watchers(vec![
             tokio::spawn(watch_signals(self.stop_handle.clone())?),
             tokio::spawn(watch_stop_request(self.run.stop_file(), self.stop_handle.clone())),
@@ -305,6 +306,26 @@ impl Session {
                 _,
             ) => Ending::StoppedShort,
         })
+    }
+
+    /// What an agent used up whose watcher was killed counts too; it printed it.
+    async fn find_usage(&mut self, agent: &Agent) -> Result<()> {
+        let cut_short = |progress: &Progress| progress.stage == Stage::Rejected && progress.outcome == Some(Outcome::Interrupted);
+        let half: Vec<(StoryId, u32)> = self
+            .state
+            .stories
+            .iter()
+            .filter(|(_, progress)| cut_short(progress))
+            .map(|(story, progress)| (story.clone(), progress.attempts))
+            .collect();
+        for (story, attempt) in half {
+            let stdout = self.run.attempt(&story, attempt).join("stdout");
+            let usage = attempt::usage_in_transcript(&stdout, agent.format).unwrap_or_default();
+            if !usage.is_empty() && !self.state.has_usage_of(&story, attempt) {
+                self.record(Event::UsageFound { story, attempt, usage }).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The change without what an agent that was cut short may have written to its source.

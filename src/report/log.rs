@@ -85,6 +85,7 @@ impl Chronicle {
                 view.milliseconds = Some(*milliseconds);
                 view.usage = usage.clone();
             }),
+            Event::UsageFound { story, attempt, usage } => self.edit(story, *attempt, |view| view.usage = usage.clone()),
             Event::AttemptRejected { story, attempt, outcome } => {
                 self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
             }

@@ -49,6 +49,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::RunStarting { .. }
         | Event::AttemptAccepted { .. }
         | Event::PauseEnded { .. }
+        | Event::UsageFound { .. }
         | Event::UndoStarted { .. }
         | Event::FinishStarted { .. }
         | Event::AbortStarted {} => Vec::new(),

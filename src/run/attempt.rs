@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use jiff::Zoned;
 
 use super::Event;
 use super::orchestrator::Workshop;
-use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
-use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
+use crate::agent::{Feedback, Format, Learnings, Prompt, Reader, Said, Usage};
+use crate::process::{Exit, Flow, Stream, Supervised, Trail, Watch, supervise};
 use crate::regular;
 use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
@@ -107,6 +107,22 @@ impl Workshop<'_> {
             ("RALPH_LEARNINGS", self.run.learnings().into()),
             (MARK, self.mark(story, attempt).into()),
         ])
+    }
+}
+
+/// What an agent has used up by what it printed, if nobody was there to write it down.
+///
+/// # Errors
+/// If the transcript cannot be read.
+pub(crate) fn usage_in_transcript(stdout: &Path, format: Format) -> io::Result<Usage> {
+    let mut file = File::open(stdout)?;
+    let mut reader = Reader::new(format);
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(reader.finish(&Exit::Interrupted, &Zoned::now()).usage),
+            count => reader.feed(&buffer[..count], &mut |_| {}),
+        }
     }
 }
 

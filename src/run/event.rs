@@ -74,6 +74,8 @@ pub enum Event {
         milliseconds: u64,
         survivors: Vec<String>,
     },
+    /// What an agent had used up before the process that watched it was killed.
+    UsageFound { story: StoryId, attempt: u32, usage: Usage },
     /// A gate was run.
     GateEnded { story: StoryId, attempt: u32, command: String, exit: Exit, milliseconds: u64 },
     /// The story is done: it is about to land.

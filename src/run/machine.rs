@@ -75,6 +75,8 @@ pub struct Progress {
     pub milliseconds: u64,
     /// What they have used up.
     pub usage: Usage,
+    /// The last attempt whose usage is in it.
+    counted: u32,
     given_up: bool,
 }
 
@@ -89,6 +91,7 @@ impl Default for Progress {
             rescues: Vec::new(),
             milliseconds: 0,
             usage: Usage::default(),
+            counted: 0,
             given_up: false,
         }
     }
@@ -391,11 +394,17 @@ impl RunState {
                 progress.stage = Stage::Working;
                 self.pause = None;
             }
-            Event::AgentEnded { story, exit, signal, trouble, usage, milliseconds, .. } => {
+            Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, .. } => {
                 let progress = self.progress(story);
+                progress.counted = *attempt;
                 progress.milliseconds = progress.milliseconds.saturating_add(*milliseconds);
                 progress.usage = progress.usage.plus(usage);
                 progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() };
+            }
+            Event::UsageFound { story, attempt, usage } => {
+                let progress = self.progress(story);
+                progress.counted = *attempt;
+                progress.usage = progress.usage.plus(usage);
             }
             Event::AttemptAccepted { story, .. } => self.progress(story).stage = Stage::Accepted,
             Event::AttemptRejected { story, outcome, .. } => {
@@ -452,6 +461,7 @@ impl RunState {
                 rescues: std::mem::take(&mut progress.rescues),
                 milliseconds: progress.milliseconds,
                 usage: std::mem::take(&mut progress.usage),
+                counted: progress.counted,
                 ..Progress::default()
             };
         }
@@ -469,6 +479,12 @@ impl RunState {
             Outcome::Unavailable { .. } => self.pause = Some(Pause::Due { story, why: Why::Unavailable, until: None }),
             _ => self.guesses = 0,
         }
+    }
+
+    /// Whether what an attempt has used up is counted already.
+    #[must_use]
+    pub fn has_usage_of(&self, story: &StoryId, attempt: u32) -> bool {
+        self.stories.get(story).is_some_and(|progress| progress.counted >= attempt)
     }
 
     /// What all agents of the run have used up.

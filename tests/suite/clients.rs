@@ -389,3 +389,16 @@ fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
     let pid = fs::read_to_string(world.outside("stray")).unwrap();
     assert!(crate::support::is_gone(&pid), "{pid}");
 }
+
+#[test]
+fn what_an_agent_used_before_its_watcher_was_killed_counts_for_the_budget() {
+    let world = World::new();
+    world.stories(1, "");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-success.stdout");
+    world.program("claude", &format!("{WORK}; head -n 4 '{}'; sleep 0.3; kill -9 $PPID; sleep 600", path.display()));
+    start(&world, &["--agent", "claude", "--max-tokens", "11k"]).code(-9);
+    world.ralph(&["resume"]).code(1).says("11.0k of 11.0k tokens are used");
+    assert_eq!((world.count("attempt-started"), world.count("usage-found")), (1, 1));
+    world.ralph(&["resume"]).code(1);
+    assert_eq!(world.count("usage-found"), 1, "counted once");
+}

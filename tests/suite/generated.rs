@@ -225,6 +225,10 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
         }),
         (story_id(), time(), why()).prop_map(|(story, until, why)| Event::PauseStarted { story, until, why }),
         story_id().prop_map(|story| Event::PauseEnded { story }),
+        (attempt(), usage()).prop_map(|((story, attempt), usage)| Event::UsageFound { story, attempt, usage }),
+        (vec(story_id(), 0..3), vec(story_id(), 0..3)).prop_map(|(added, removed)| Event::StoriesChanged { added, removed }),
+        (story_id(), vec(story_id(), 0..3)).prop_map(|(story, others)| Event::StrayMarks { story, others }),
+        (story_id(), text()).prop_map(|(story, error)| Event::MarksNotSet { story, error }),
         attempt().prop_map(|(story, attempt)| Event::AttemptAccepted { story, attempt }),
         (attempt(), outcome()).prop_map(|((story, attempt), outcome)| Event::AttemptRejected { story, attempt, outcome }),
         (attempt(), oid(), any::<usize>()).prop_map(|((story, attempt), commit, files)| Event::CheckpointLanded {

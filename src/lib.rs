@@ -22,6 +22,7 @@ mod cmd;
 pub mod config;
 pub mod cost;
 pub mod error;
+mod fence;
 pub mod git;
 mod json;
 mod nearest;

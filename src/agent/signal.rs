@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fence::Fence;
+
 const OPEN: &str = "<promise>";
 const CLOSE: &str = "</promise>";
 /// A reason longer than this is cut.
@@ -42,17 +44,11 @@ impl Signal {
 /// one counts. An echo of the prompt needs no care here: a prompt never holds a tag, see [`disarmed`].
 #[derive(Clone, Debug, Default)]
 pub struct Scanner {
-    fence: Option<Fence>,
+    fence: Fence,
     /// The last FAILED tag has not been closed yet: its reason goes on.
     open: bool,
     complete: bool,
     failed: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Fence {
-    mark: char,
-    length: usize,
 }
 
 impl Scanner {
@@ -81,7 +77,7 @@ impl Scanner {
         let indent = line.len() - text.len();
         if self.open {
             self.go_on(text);
-        } else if !self.in_fence(text, indent) && indent < 4 && !line.starts_with('\t') {
+        } else if !self.fence.takes(text, indent < 4) && indent < 4 && !line.starts_with('\t') {
             self.tag(text);
         }
     }
@@ -114,25 +110,6 @@ impl Scanner {
         if let Some(reason) = self.failed.as_mut().filter(|reason| reason.len() < LONGEST_REASON) {
             reason.push('\n');
             reason.push_str(&if closed { text.replace(CLOSE, "") } else { text.to_owned() });
-        }
-    }
-
-    fn in_fence(&mut self, text: &str, indent: usize) -> bool {
-        let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'));
-        let length = mark.map_or(0, |mark| text.chars().take_while(|c| *c == mark).count());
-        let rest = text.get(length..).unwrap_or_default();
-        match (&self.fence, mark) {
-            (Some(fence), Some(mark)) if mark == fence.mark && length >= fence.length && rest.trim().is_empty() => {
-                self.fence = None;
-                true
-            }
-            (Some(_), _) => true,
-            // A fence of backticks has none behind it on its line, else it is code in a sentence.
-            (None, Some(mark)) if length >= 3 && indent < 4 && !(mark == '`' && rest.contains('`')) => {
-                self.fence = Some(Fence { mark, length });
-                true
-            }
-            (None, _) => false,
         }
     }
 }

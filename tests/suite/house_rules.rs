@@ -72,6 +72,7 @@ fn what_decides_does_no_io_and_does_not_wait() {
         "agent/stream/mod.rs",
         "agent/stream/talk.rs",
         "agent/stream/lines.rs",
+        "fence.rs",
         "json.rs",
         "agent/stream/text.rs",
         "agent/stream/aider.rs",

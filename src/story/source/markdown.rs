@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::fence::Fence;
+
 /// A line that matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
@@ -47,14 +49,15 @@ pub struct CheckBox<'a> {
 /// Looks at a text line by line.
 pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let mut offset = 0;
-    let mut fence: Option<(char, usize)> = None;
+    let mut fence = Fence::default();
     text.split_inclusive('\n').enumerate().map(move |(at, whole)| {
         let start = offset;
         offset += whole.len();
         let content = whole.trim_end_matches(['\n', '\r']);
         let bom = if at == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let content = &content[bom..];
-        let fenced = in_fence(&mut fence, content);
+        // In a list a fence may be indented as deep as its item.
+        let fenced = fence.takes(content.trim_start(), true);
         let kind = match (check_box(content, start + bom, fenced), heading(content)) {
             (Some(found), _) => BlockKind::Box(found),
             (None, Some((level, text))) if !fenced => BlockKind::Heading { level, text },
@@ -62,26 +65,6 @@ pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
         };
         Block { line: at + 1, offset: start, kind }
     })
-}
-
-/// Whether a line stands in a code fence; the fences themselves do.
-fn in_fence(fence: &mut Option<(char, usize)>, line: &str) -> bool {
-    let text = line.trim_start();
-    let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'));
-    let length = mark.map_or(0, |mark| text.chars().take_while(|c| *c == mark).count());
-    let rest = &text[length..];
-    match (*fence, mark) {
-        (Some((open, long)), Some(mark)) if mark == open && length >= long && rest.trim().is_empty() => {
-            *fence = None;
-            true
-        }
-        (Some(_), _) => true,
-        (None, Some(mark)) if length >= 3 && !(mark == '`' && rest.contains('`')) => {
-            *fence = Some((mark, length));
-            true
-        }
-        (None, _) => false,
-    }
 }
 
 fn heading(line: &str) -> Option<(usize, &str)> {

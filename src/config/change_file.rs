@@ -317,8 +317,8 @@ verify = ["cargo test priority"]
             (format!("{STORY}{STORY}"), "x.toml:4: two stories have the id '1'"),
             (format!("{STORY}after = [\"2\"]\n"), "x.toml:2: story '1' has 'after' the unknown story '2'; did you mean '1'?"),
             (format!("{STORY}after = [\"1\"]\n"), "x.toml:2: 'after' goes in a circle: 1 -> 1"),
-            ("title = \"x\"\n".to_owned(), "x.toml: there is no [[story]] in it"),
-            ("story = []\n".to_owned(), "x.toml: there is no [[story]] in it"),
+            ("title = \"x\"\n".to_owned(), "x.toml: there is no [[story]] in it, nor a 'source'"),
+            ("story = []\n".to_owned(), "x.toml: there is no [[story]] in it, nor a 'source'"),
             ("[[story]]\ntitle = \"x\"\n".to_owned(), "x.toml:1: this story has no 'id'"),
             (
                 "[[story]]\nid = \"a\\nb\"\n".to_owned(),

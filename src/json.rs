@@ -75,6 +75,11 @@ impl<'a> Json<'a> {
         start..start + self.0.get().len()
     }
 
+    /// Whether it is a list.
+    pub fn is_list(self) -> bool {
+        self.0.get().starts_with('[')
+    }
+
     /// Whether it is a list with anything in it.
     pub fn has_items(self) -> bool {
         let mut any = false;

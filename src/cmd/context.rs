@@ -11,8 +11,8 @@ use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_con
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
 use crate::regular;
-use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
-use crate::story::source::Material;
+use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Stage, Store, openspec_archived, openspec_changes};
+use crate::story::source::{Kind, Material};
 use crate::story::{Change, ChangeName, Story, StoryId};
 
 /// The place, its configuration and its runs.
@@ -94,15 +94,26 @@ impl Context {
         }
     }
 
-    /// The same with the file of its source as it was at another time.
-    pub fn change_as_of(&self, name: &ChangeName, text: String) -> Result<Change> {
+    /// The change of a run: its source is what it was when the run began, and while an attempt is under way as it was before it.
+    pub fn change_of_run(&self, run: &RunDir, state: &RunState) -> Result<Change> {
+        let (file, _) = self.change_file(&run.change)?;
+        let Some(place) = self.place_of(&file).map(|place| place.with_kind(state.source_kind)) else {
+            return Ok(change_of(&run.change, file));
+        };
+        let busy = state.stories.iter().find(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)));
+        let copy = busy.and_then(|(story, progress)| regular::text(&run.source_copy(story, progress.attempts)).ok());
+        let material = match copy.filter(|text| !text.is_empty()) {
+            Some(text) => place.material_with(text)?,
+            None => place.material()?,
+        };
+        sourced_change(&run.change, file, &material)
+    }
+
+    /// The same, of a source whose kind is known already.
+    pub fn change_of_kind(&self, name: &ChangeName, kind: Option<Kind>) -> Result<Change> {
         let (file, _) = self.change_file(name)?;
         match self.place_of(&file) {
-            Some(place) => {
-                let mut material = place.material()?;
-                material.main.text = text;
-                sourced_change(name, file, &material)
-            }
+            Some(place) => sourced_change(name, file, &place.with_kind(kind).material()?),
             None => Ok(change_of(name, file)),
         }
     }
@@ -142,7 +153,7 @@ impl Context {
 
     /// The stories of a run as their source has them; those that only the journal knows come last.
     pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
-        let mut stories = self.change(&run.change).map(|change| change.stories).unwrap_or_default();
+        let mut stories = self.change_of_run(run, state).map(|change| change.stories).unwrap_or_default();
         for id in state.stories.keys() {
             if !stories.iter().any(|story| story.id == *id) {
                 stories.push(Story::stand_in(id));

@@ -84,7 +84,8 @@ fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path
 /// What was found in a source.
 fn found(material: &Material, sourced: &Sourced) -> String {
     let done = sourced.stories.iter().filter(|story| story.done).count();
-    let mut text = format!("{} {}: {} stories, {done} done", material.kind, clean(&material.main.name), sourced.stories.len());
+    let stories = if sourced.stories.len() == 1 { "story" } else { "stories" };
+    let mut text = format!("{} {}: {} {stories}, {done} done", material.kind, clean(&material.main.name), sourced.stories.len());
     if material.kind != Kind::Prd {
         let (ticked, all) = count_boxes(&material.main.text);
         let _ = write!(text, ", {ticked} of {all} boxes ticked");

@@ -37,7 +37,8 @@ pub async fn run(args: Resume, environment: Environment) -> Result<Ending> {
     }
     let opening = session.opening()?.clone();
     let flags = super::start::absolute(args.run.flags(), &session.context().environment).over(opening.flags);
-    let work = Work::plan(session.context(), &opening.change, &flags, args.run.limit)?;
+    let change = session.context().change_of_run(&session.run, &session.state)?;
+    let work = Work::plan(session.context(), &change, &flags, args.run.limit)?;
     session.reopen().await?;
     session.work(work).await
 }

@@ -12,11 +12,10 @@ use crate::config::{Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
 use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, watch_signals};
-use crate::regular;
 use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
 use crate::run::{
-    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Progress, Quit, RunDir, RunState, Scribe, Spare, Stage,
-    StopKind, Workshop, attempt, watch_stop_request,
+    End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Progress, Quit, RunDir, RunState, Scribe, SourcePlace, Spare,
+    Stage, StopKind, Workshop, attempt, set_marks, take_marks_back, watch_stop_request,
 };
 use crate::story::{Change, ChangeName, Story, StoryId};
 
@@ -50,8 +49,8 @@ pub struct Work {
 
 impl Work {
     /// Works out what flags, change file and configuration say, and finds the agent.
-    pub fn plan(context: &Context, name: &ChangeName, flags: &Flags, limit: Option<u32>) -> Result<Self> {
-        let change = context.change(name)?;
+    pub fn plan(context: &Context, change: &Change, flags: &Flags, limit: Option<u32>) -> Result<Self> {
+        let name = &change.name;
         let settings = context.settings(name, flags)?;
         let Some(choice) = &settings.agent else {
             bail!(
@@ -73,7 +72,7 @@ impl Work {
         };
         let only = flags.only.iter().map(known).collect::<Result<_, _>>()?;
         let work = Work { settings, agent, only, limit, template: context.template()? };
-        work.check_prompts(&change)?;
+        work.check_prompts(change)?;
         Ok(work)
     }
 
@@ -183,6 +182,7 @@ impl Session {
             session.record(Event::IdentityMissing {}).await?;
         }
         session.begin_on_branch(Beginning::Fresh).await?;
+        session.believe_source().await?;
         Ok(session)
     }
 
@@ -271,6 +271,7 @@ impl Session {
         if self.state.is_busy() {
             return Ok(());
         }
+        self.believe_edits().await?;
         match self.keeper.settle(&self.footing()?).await? {
             Settled::Same => Ok(()),
             Settled::Commits { checkpoint } => self.record(Event::CommitsAdopted { checkpoint }).await,
@@ -328,22 +329,44 @@ impl Session {
         Ok(())
     }
 
-    /// The change without what an agent that was cut short may have written to its source.
-    fn change_before_attempt(&self) -> Result<Change> {
-        let busy = self.state.stories.iter().find(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)));
-        let copy = busy.and_then(|(story, progress)| regular::text(&self.run.source_copy(story, progress.attempts)).ok());
-        match copy {
-            Some(text) => self.context.change_as_of(&self.run.change, text),
-            None => self.context.change(&self.run.change),
+    /// Where the stories of the run are kept, if not in the change file.
+    fn source(&self) -> Option<SourcePlace> {
+        self.context.source(&self.run.change).ok().flatten().map(|place| place.with_kind(self.state.source_kind))
+    }
+
+    /// Writes down what the source says at the beginning of the run: that is believed, and nothing that it says later.
+    async fn believe_source(&mut self) -> Result<()> {
+        let Some(source) = self.context.source(&self.run.change)? else { return Ok(()) };
+        let kind = source.material()?.kind;
+        let done = source.done(None)?;
+        if self.keeper.repo.carries(source.in_work_tree().as_deref()).await.is_ok_and(|carried| !carried) {
+            let text = format!("git does not keep {}: abort and undo leave its marks as they are", source.path());
+            self.reporter_line(Tone::Warning, &text);
         }
+        self.record(Event::SourceRead { kind, done }).await
+    }
+
+    /// What the user has marked since the last checkpoint is believed too; what an agent has marked is in the checkpoint.
+    async fn believe_edits(&mut self) -> Result<()> {
+        if self.state.source_kind.is_none() {
+            return self.believe_source().await;
+        }
+        let (Some(source), Some(kind)) = (self.source(), self.state.source_kind) else { return Ok(()) };
+        let Some(path) = source.in_work_tree() else { return Ok(()) };
+        let Ok(now) = source.done(None) else { return Ok(()) };
+        let Some(text) = self.keeper.repo.file_at(&self.footing()?.checkpoint, &path).await? else { return Ok(()) };
+        let before = source.done(Some(text)).unwrap_or_default();
+        let done: Vec<StoryId> = now.into_iter().filter(|story| !before.contains(story)).collect();
+        if done.is_empty() { Ok(()) } else { self.record(Event::SourceRead { kind, done }).await }
     }
 
     async fn run_loop(&mut self, work: &Work) -> Result<End> {
         let opening = self.opening()?.clone();
         let (context, change) = (&self.context, self.run.change.clone());
-        let source = || context.change(&change);
-        let place = context.source(&change)?;
-        let first = self.change_before_attempt()?;
+        let place = self.source();
+        let kind = self.state.source_kind;
+        let source = || context.change_of_kind(&change, kind);
+        let first = context.change_of_run(&self.run, &self.state)?;
         let workshop = Workshop {
             run: &self.run,
             id: &opening.id,
@@ -505,6 +528,9 @@ impl Session {
             let footing = self.footing()?;
             if stage == Stage::Accepted {
                 let text = self.story_or_stand_in(&story);
+                for event in self.source().map(|source| set_marks(&source, &self.run, &story, attempt)).unwrap_or_default() {
+                    self.record(event).await?;
+                }
                 if let Landed::Checkpoint { commit, files, notices } = self.keeper.land(&text, attempt, &footing, &Style::default()).await?
                 {
                     self.record_notices(notices).await?;
@@ -517,13 +543,16 @@ impl Session {
             }
             let rolled = self.keeper.roll_back(&story, attempt, &footing).await?;
             self.record_notices(rolled.notices).await?;
+            if let Some(source) = self.source() {
+                take_marks_back(&source, &self.run, &story, attempt);
+            }
             self.record(Event::AttemptRolledBack { story, attempt, rescue: rolled.rescue, files: rolled.files }).await?;
         }
         Ok(())
     }
 
     fn story_or_stand_in(&self, id: &StoryId) -> Story {
-        let known = self.context.change(&self.run.change).ok().and_then(|change| change.story(id).cloned());
+        let known = self.context.change_of_run(&self.run, &self.state).ok().and_then(|change| change.story(id).cloned());
         known.unwrap_or_else(|| Story::stand_in(id))
     }
 

@@ -22,9 +22,11 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
     // What is wrong with the stories is said before anything is asked.
-    context.change(&name)?;
+    if !args.restart {
+        context.change(&name)?;
+    }
     let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
-    let work = Work::plan(&context, &name, &flags, args.run.limit)?;
+    let work = Work::plan(&context, &context.change(&name)?, &flags, args.run.limit)?;
     if args.run.dry_run {
         preflight(&context.repo, &Names::new(&name)).await?;
         output::data(&plan(&context.change(&name)?, &work, args.run.verbose)?);
@@ -58,7 +60,7 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
     if let Some(name) = named {
         return Context::name(name).map(Some);
     }
-    let names: Vec<String> = context.store.changes()?.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = context.known_changes()?.iter().map(ToString::to_string).collect();
     if names.is_empty() {
         bail!(Problem::refused("there is no change to start").hint("git ralph new <change>"));
     }

@@ -201,6 +201,25 @@ impl Repo {
         self.git.call(["rev-parse", "--verify", "-q", &format!("{commit}^{{tree}}")]).line().await?.parse()
     }
 
+    /// A file as it is in a commit, if it is in it and a text.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn file_at(&self, commit: &Oid, path: &str) -> Result<Option<String>> {
+        let answer = self.git.call(["cat-file", "--filters", &format!("{commit}:{path}")]).answer().await?;
+        Ok(if answer.code == 0 { String::from_utf8(answer.stdout).ok() } else { None })
+    }
+
+    /// Whether git keeps what is at a path of the work tree; nothing outside of it is kept.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn carries(&self, path: Option<&str>) -> Result<bool> {
+        let Some(path) = path else { return Ok(false) };
+        let answer = self.git.call(["check-ignore", "-q", "--", path]).answer().await?;
+        Ok(answer.code != 0)
+    }
+
     /// Whether one commit is contained in another.
     ///
     /// # Errors

@@ -50,6 +50,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         | Event::AttemptAccepted { .. }
         | Event::PauseEnded { .. }
         | Event::UsageFound { .. }
+        | Event::SourceRead { .. }
         | Event::UndoStarted { .. }
         | Event::FinishStarted { .. }
         | Event::AbortStarted {} => Vec::new(),
@@ -59,14 +60,11 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
         Event::EditsAdopted { files, .. } => plain(format!("your edits ({}) go into the next checkpoint", count(*files, "file"))),
         Event::IdentityMissing {} => warning("no identity is configured, commits are made as git-ralph <git-ralph@localhost>".to_owned()),
-        Event::SourceUnreadable { error } => {
-            warning(format!("the stories cannot be read again, going on with the last ones: {}", clean(error)))
-        }
-        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
-        Event::StrayMarks { story, others } => {
-            warning(format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others)))
-        }
-        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
+        Event::SourceUnreadable { .. }
+        | Event::StoriesChanged { .. }
+        | Event::StrayMarks { .. }
+        | Event::SourcePutBack { .. }
+        | Event::MarksNotSet { .. } => source_lines(event),
         Event::AttemptStarted { story, attempt, title, .. } => {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
@@ -99,6 +97,27 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
         Event::Aborted { kept: Some(kept) } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
         Event::Aborted { kept: None } => plain("the run had not touched anything yet, it is closed".to_owned()),
+    }
+}
+
+/// What a person is told about the source of the stories.
+fn source_lines(event: &Event) -> Vec<Line> {
+    let plain = |text: String| vec![Line::new(Tone::Plain, text)];
+    let warning = |text: String| vec![Line::new(Tone::Warning, text)];
+    match event {
+        Event::SourceUnreadable { error } => {
+            warning(format!("the stories cannot be read again, going on with the last ones: {}", clean(error)))
+        }
+        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
+        Event::StrayMarks { story, others } => {
+            warning(format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others)))
+        }
+        Event::SourcePutBack { story, aside } => warning(format!(
+            "{story}: the agent deleted or rewrote the source of the stories, it is back as it was; the agent's is in {}",
+            clean(aside)
+        )),
+        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
+        _ => Vec::new(),
     }
 }
 

@@ -34,7 +34,10 @@ impl Workshop<'_> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
         if let Some(source) = self.source {
-            private_file(&self.run.source_copy(&story.id, attempt))?.write_all(source.text()?.as_bytes())?;
+            // What cannot be read is complained about elsewhere, and there is nothing to compare with then.
+            if let Ok(text) = source.text() {
+                private_file(&self.run.source_copy(&story.id, attempt))?.write_all(text.as_bytes())?;
+            }
         }
         let mut transcript = Transcript { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 

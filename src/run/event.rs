@@ -10,6 +10,7 @@ use crate::config::{Finish, Flags};
 use crate::cost::Cost;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
+use crate::story::source::Kind;
 use crate::story::{ChangeName, StoryId};
 
 /// What is written down before a run touches anything.
@@ -53,6 +54,10 @@ pub enum Event {
     IdentityMissing {},
     /// The source of the stories could not be read again, the last good one is used.
     SourceUnreadable { error: String },
+    /// Where the stories come from, and which of them are done by the word of the user.
+    SourceRead { kind: Kind, done: Vec<StoryId> },
+    /// An agent had deleted the source or taken its story out of it; it is as it was before, the agent's is aside.
+    SourcePutBack { story: StoryId, aside: String },
     /// The source has other stories than before.
     StoriesChanged { added: Vec<StoryId>, removed: Vec<StoryId> },
     /// An agent has marked stories as done that were not its own; that was taken back.

@@ -1,6 +1,6 @@
 //! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use crate::config::{Finish, LimitWait};
 use crate::cost::Cost;
 use crate::git::Oid;
 use crate::process::Exit;
+use crate::story::source::Kind;
 use crate::story::{Story, StoryId};
 
 /// Where a run as a whole stands.
@@ -288,6 +289,10 @@ pub struct RunState {
     pub undoing: Option<(Oid, Vec<StoryId>)>,
     /// What keeps the next agent from being started.
     pub pause: Option<Pause>,
+    /// What the source of the stories is.
+    pub source_kind: Option<Kind>,
+    /// Stories that are done by the word of the user.
+    pub believed: BTreeSet<StoryId>,
     misconfigured: Option<String>,
     /// The agent that was started last.
     agent: Option<String>,
@@ -310,6 +315,8 @@ impl Default for RunState {
             line: Line::default(),
             undoing: None,
             pause: None,
+            source_kind: None,
+            believed: BTreeSet::new(),
             misconfigured: None,
             agent: None,
             guesses: 0,
@@ -332,10 +339,11 @@ impl RunState {
         self.stories.get(story).is_some_and(|progress| matches!(progress.stage, Stage::Landed(_)))
     }
 
-    /// Whether the story needs no more work: landed, or done by the word of its source.
+    /// Whether the story needs no more work: landed, or done by the word of the user in its source. What the source says later is
+    /// not asked: agents write to it.
     #[must_use]
     pub fn is_done(&self, story: &Story) -> bool {
-        story.done || self.has_landed(&story.id)
+        self.believed.contains(&story.id) || self.has_landed(&story.id)
     }
 
     /// Takes a fact in.
@@ -361,6 +369,10 @@ impl RunState {
                 self.pause = Some(Pause::Until { story: story.clone(), why: *why, until: *until });
             }
             Event::PauseEnded { .. } => self.pause = None,
+            Event::SourceRead { kind, done } => {
+                self.source_kind = Some(*kind);
+                self.believed.extend(done.iter().cloned());
+            }
             Event::StopRequested { how } => self.stopping = Some(*how),
             Event::LoopEnded { end } => self.end = Some(end.clone()),
             Event::FinishStarted { mode } => self.phase = Phase::Finishing(*mode),
@@ -378,6 +390,7 @@ impl RunState {
             | Event::SourceUnreadable { .. }
             | Event::StoriesChanged { .. }
             | Event::StrayMarks { .. }
+            | Event::SourcePutBack { .. }
             | Event::MarksNotSet { .. }
             | Event::GateEnded { .. }
             | Event::Noticed { .. } => {}

@@ -26,7 +26,7 @@ pub use leavings::{Leavings, OldRun};
 pub use line::{Line, NoUndo, UndoPlan};
 pub use lock::{Holder, Lock};
 pub use machine::{Next, Pause, Phase, Policy, Progress, RunState, Span, Stage, Step};
-pub use orchestrator::{Orchestrator, Quit, Scribe, Workshop};
+pub use orchestrator::{Orchestrator, Quit, Scribe, Workshop, set_marks, take_marks_back};
 pub use source::{OPENSPEC_CHANGES, SourcePlace, openspec_archived, openspec_changes, sources_in};
 pub use spare::Spare;
 pub use stop_request::{StopRequest, watch as watch_stop_request};

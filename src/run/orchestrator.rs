@@ -434,7 +434,7 @@ impl Workshop<'_> {
 
     async fn land(&self, story: &Story, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
         let id = story.id.clone();
-        let marked = self.set_marks(&id, attempt)?;
+        let marked = self.set_marks(&id, attempt);
         let style = Style {
             message: self.settings.hooks.value.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten(),
             signature: if self.settings.sign.value { Signature::Users } else { Signature::None },
@@ -451,20 +451,37 @@ impl Workshop<'_> {
     }
 
     /// The marks of a story that lands are part of its checkpoint.
-    fn set_marks(&self, story: &StoryId, attempt: u32) -> Result<Vec<Event>> {
-        let Some(source) = self.source else { return Ok(Vec::new()) };
-        let before = regular::text(&self.run.source_copy(story, attempt)).unwrap_or_default();
-        let marked = source.mark(&before, story)?;
-        let strays = (!marked.strays.is_empty()).then(|| Event::StrayMarks { story: story.clone(), others: marked.strays });
-        let problem = marked.problem.map(|error| Event::MarksNotSet { story: story.clone(), error });
-        Ok(strays.into_iter().chain(problem).collect())
+    fn set_marks(&self, story: &StoryId, attempt: u32) -> Vec<Event> {
+        self.source.map(|source| set_marks(source, self.run, story, attempt)).unwrap_or_default()
     }
 
     async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<Vec<Event>> {
         let rolled = self.keeper.roll_back(story, attempt, footing).await?;
+        if let Some(source) = self.source {
+            take_marks_back(source, self.run, story, attempt);
+        }
         let mut events: Vec<Event> = rolled.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
         events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: rolled.rescue, files: rolled.files });
         Ok(events)
+    }
+}
+
+/// Sets the marks of a story that lands in its source; says what there is to say.
+pub fn set_marks(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) -> Vec<Event> {
+    let before = regular::text(&run.source_copy(story, attempt)).unwrap_or_default();
+    let aside = run.source_aside(story, attempt);
+    let marked = source.mark(&before, story, &aside);
+    let strays = (!marked.strays.is_empty()).then(|| Event::StrayMarks { story: story.clone(), others: marked.strays });
+    let put_back = marked.put_back.then(|| Event::SourcePutBack { story: story.clone(), aside: aside.display().to_string() });
+    let problem = marked.problem.map(|error| Event::MarksNotSet { story: story.clone(), error });
+    strays.into_iter().chain(put_back).chain(problem).collect()
+}
+
+/// A source that git does not carry is not rolled back by git.
+pub fn take_marks_back(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) {
+    if let Ok(before) = regular::text(&run.source_copy(story, attempt)) {
+        // What cannot be written back is not believed anyway.
+        let _ = source.restore(&before, &run.source_aside(story, attempt));
     }
 }
 

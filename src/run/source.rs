@@ -22,6 +22,8 @@ const BESIDE_SPECKIT: [&str; 5] = ["spec.md", "plan.md", "research.md", "data-mo
 pub struct SourcePlace {
     top: PathBuf,
     path: String,
+    /// What it was told to be when the run began; what an agent writes into it makes it nothing else.
+    kind: Option<Kind>,
 }
 
 /// What was done to a source when a story landed.
@@ -31,13 +33,21 @@ pub struct Marked {
     pub strays: Vec<StoryId>,
     /// Why the marks could not be set, if they could not.
     pub problem: Option<String>,
+    /// Whether the file was put back as it was before.
+    pub put_back: bool,
 }
 
 impl SourcePlace {
     /// A path in a work tree, or an absolute one.
     #[must_use]
     pub fn new(top: &Path, path: &str) -> Self {
-        SourcePlace { top: top.to_owned(), path: path.trim_end_matches('/').to_owned() }
+        SourcePlace { top: top.to_owned(), path: path.trim_end_matches('/').to_owned(), kind: None }
+    }
+
+    /// The same, of a kind that is known already.
+    #[must_use]
+    pub fn with_kind(self, kind: Option<Kind>) -> Self {
+        SourcePlace { kind, ..self }
     }
 
     /// The path as it was written.
@@ -58,10 +68,11 @@ impl SourcePlace {
         let main = self.main_file()?;
         let page = self.page(&main)?;
         let folder = main.parent().unwrap_or(&self.top);
-        let kind = if folder.join("proposal.md").exists() || self.is_openspec(folder) {
-            Kind::OpenSpec
-        } else {
-            kind_of(&page).map_err(Problem::fatal)?
+        let tasks = main.ends_with("tasks.md");
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None if tasks && (folder.join("proposal.md").exists() || self.is_openspec(folder)) => Kind::OpenSpec,
+            None => kind_of(&page).map_err(Problem::fatal)?,
         };
         let beside = match kind {
             Kind::OpenSpec => self.beside_openspec(folder)?,
@@ -116,6 +127,18 @@ impl SourcePlace {
         BESIDE_SPECKIT.iter().map(|name| folder.join(name)).filter(|file| file.is_file()).map(|file| self.page(&file)).collect()
     }
 
+    /// What it says with another text in place of the file with the marks; what stands beside it need not be there.
+    ///
+    /// # Errors
+    /// If nothing is known about it.
+    pub fn material_with(&self, text: String) -> Result<Material> {
+        match (self.material(), self.kind) {
+            (Ok(material), _) => Ok(Material { main: Page { text, ..material.main }, ..material }),
+            (Err(_), Some(kind)) => Ok(Material { kind, main: Page { name: self.path.clone(), text }, beside: Vec::new() }),
+            (Err(error), None) => Err(error),
+        }
+    }
+
     /// The text of the file with the marks, to be compared with when the story lands.
     ///
     /// # Errors
@@ -124,24 +147,74 @@ impl SourcePlace {
         Ok(self.page(&self.main_file()?)?.text)
     }
 
-    /// Sets the marks of a story that is about to land; those that others lost or gained meanwhile are put back.
+    /// Sets the marks of a story that is about to land; those of others that an agent has set are taken back. A file that the
+    /// agent has deleted, or from which it has taken the story out, is put back as it was; its own goes to `aside`.
+    pub fn mark(&self, before: &str, landed: &StoryId, aside: &Path) -> Marked {
+        let Some(kind) = self.kind else { return Marked::default() };
+        let known = Page { name: self.path.clone(), text: before.to_owned() };
+        let now = self.main_file().and_then(|file| self.page(&file));
+        let settled = now.as_ref().ok().map(|now| settle(kind, &known, now, landed));
+        let done = match (now, settled) {
+            (Ok(now), Some(Ok(settled))) if !settled.lost => {
+                self.write(&now, &settled.edits).map(|()| Marked { strays: settled.strays, ..Marked::default() })
+            }
+            _ => self.put_back(kind, &known, landed, aside),
+        };
+        done.unwrap_or_else(|error| Marked { problem: Some(format!("{error:#}")), ..Marked::default() })
+    }
+
+    fn put_back(&self, kind: Kind, known: &Page, landed: &StoryId, aside: &Path) -> Result<Marked> {
+        let settled = settle(kind, known, known, landed).map_err(Problem::fatal)?;
+        if known.text.is_empty() || settled.lost {
+            bail!("it could not be read before the attempt");
+        }
+        self.restore(&apply(&known.text, &settled.edits), aside)?;
+        Ok(Marked { put_back: true, ..Marked::default() })
+    }
+
+    /// Gives the file with the marks a text that it had before; says whether it had another one.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn mark(&self, before: &str, landed: &StoryId) -> Result<Marked> {
-        let material = match self.material() {
-            Ok(material) => material,
-            // The agent may have moved or deleted it; the checkpoint says what is done.
-            Err(error) => return Ok(Marked { problem: Some(format!("{error:#}")), ..Marked::default() }),
-        };
-        let before = Page { name: material.main.name.clone(), text: before.to_owned() };
-        match settle(material.kind, &before, &material.main, landed) {
-            Ok(settled) => {
-                self.write(&material.main, &settled.edits)?;
-                Ok(Marked { strays: settled.strays, problem: None })
-            }
-            Err(problem) => Ok(Marked { problem: Some(problem), ..Marked::default() }),
+    /// If it cannot be written.
+    pub fn restore(&self, text: &str, aside: &Path) -> Result<bool> {
+        let full = self.full();
+        let file = self.main_file().unwrap_or_else(|_| if self.is_folder_kind() { full.join("tasks.md") } else { full });
+        match regular::bytes(&file) {
+            Ok(bytes) if bytes == text.as_bytes() => return Ok(false),
+            Ok(bytes) => fs::write(aside, bytes).with_context(|| format!("cannot write {}", aside.display()))?,
+            Err(_) if file.symlink_metadata().is_ok() => bail!("{} is not a regular file any more", self.path),
+            Err(_) => {}
         }
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        fs::write(&file, text).with_context(|| format!("cannot write {}", self.path))?;
+        Ok(true)
+    }
+
+    /// Whether the path names a folder with the file in it.
+    fn is_folder_kind(&self) -> bool {
+        matches!(self.kind, Some(Kind::OpenSpec | Kind::SpecKit)) && Path::new(&self.path).extension().is_none()
+    }
+
+    /// The stories that the file says are done.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn done(&self, text: Option<String>) -> Result<Vec<StoryId>> {
+        let material = match text {
+            Some(text) => self.material_with(text)?,
+            None => self.material()?,
+        };
+        let sourced = material.read().map_err(Problem::fatal)?;
+        Ok(sourced.stories.into_iter().filter(|story| story.done).map(|story| story.id).collect())
+    }
+
+    /// The file with the marks by its path in the work tree, if it is in it.
+    #[must_use]
+    pub fn in_work_tree(&self) -> Option<String> {
+        let file = self.main_file().ok()?.canonicalize().ok()?;
+        Some(file.strip_prefix(self.top.canonicalize().ok()?).ok()?.display().to_string())
     }
 
     fn write(&self, page: &Page, edits: &[Edit]) -> Result<()> {

@@ -152,6 +152,12 @@ impl RunDir {
         self.attempt(story, attempt).join("source")
     }
 
+    /// What an attempt had made of the source.
+    #[must_use]
+    pub fn source_aside(&self, story: &StoryId, attempt: u32) -> PathBuf {
+        self.attempt(story, attempt).join("source.agent")
+    }
+
     /// What attempts and stories leave for those after them.
     #[must_use]
     pub fn learnings(&self) -> PathBuf {

@@ -144,7 +144,7 @@ fn malformed_sources_are_told_with_file_and_line_and_nothing_is_touched() {
     world.agent(COMPLETE);
     for (file, text, expected) in [
         ("prd.json", "{\"userStories\": [\n{\"title\": \"x\"}]}", "prd.json:2: expected an \"id\""),
-        ("prd.json", "{\"userStories\": [\n{]", "prd.json: expected \"userStories\""),
+        ("prd.json", "{\"userStories\": [\n{]", "prd.json:2: key must be a string"),
         ("plan.md", "# Nothing\n", "plan.md: expected boxes"),
         ("plan.md", "### Task 1: a\n### Task 1: b\n### Task 1: c\n", "plan.md: two stories have the id 'task-1'"),
     ] {
@@ -193,4 +193,132 @@ fn commands_in_a_source_run_only_when_the_change_file_has_them() {
     world.ralph(&["new", "work", "--from", "plan.md"]).code(0).says("gate: touch ../ran");
     world.start(&["--finish", "cleanup"]).code(0);
     assert!(world.outside("ran").exists());
+}
+
+/// The stories that agents were started for, in order.
+fn ran(world: &World) -> Vec<String> {
+    let started = |event: &serde_json::Value| Some(event["story"].as_str()?.to_owned());
+    world.events().iter().filter(|event| event["event"] == "attempt-started").filter_map(started).collect()
+}
+
+/// A checklist of three, followed by a run with an agent that does this first.
+fn three(world: &World, before: &str, agent: &str, options: &[&str]) -> crate::support::Output {
+    world.write("TODO.md", "- [ ] 1 a\n- [ ] 2 b\n- [ ] 3 c\n");
+    world.ralph(&["new", "work", "--from", "TODO.md"]).code(0);
+    if !before.is_empty() {
+        world.write(".gitignore", before);
+    }
+    world.agent(&format!("cat > /dev/null; {agent}\n{COMPLETE}"));
+    world.start(options)
+}
+
+#[test]
+fn a_source_that_git_does_not_keep_makes_nothing_done_either() {
+    let world = World::new();
+    let cheat =
+        "sed -i 's/\\[ \\]/[x]/' TODO.md; [ \"$RALPH_STORY.$RALPH_ATTEMPT\" = 1.1 ] && echo '<promise>FAILED: no</promise>' && exit";
+    three(&world, "TODO.md\n", cheat, &["--finish", "keep"]).code(0).says("git does not keep TODO.md");
+    assert_eq!(ran(&world), ["1", "1", "2", "3"]);
+    assert_eq!(world.read("TODO.md"), "- [x] 1 a\n- [x] 2 b\n- [x] 3 c\n");
+    let world = World::new();
+    three(&world, "TODO.md\n", "", &["--limit", "2"]).code(0);
+    world.ralph(&["undo", "work"]).code(0);
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    assert_eq!(ran(&world), ["1", "2", "2", "3"]);
+}
+
+#[test]
+fn what_a_source_is_is_told_once_for_a_run() {
+    for addition in ["## Phase 2 ideas\\n- [ ] later", "### Task 9: x\\n- [ ] y", "## 1. Later\\n- [ ] z"] {
+        let world = World::new();
+        let agent = format!("[ $RALPH_STORY = 1 ] && printf '\\n{addition}\\n' >> TODO.md");
+        three(&world, "", &agent, &["--finish", "keep"]).code(0);
+        assert_eq!(ran(&world)[..3], ["1", "2", "3"], "{addition}");
+        assert!(world.read("TODO.md").starts_with("- [x] 1 a\n- [x] 2 b\n- [x] 3 c\n"), "{}", world.read("TODO.md"));
+    }
+}
+
+#[test]
+fn a_source_that_the_agent_deletes_or_rewrites_is_put_back() {
+    for agent in ["rm TODO.md", "sed -i \"s/^- . . $RALPH_STORY .*/- [x] ${RALPH_STORY}0 done by me/\" TODO.md", "echo gone > TODO.md"] {
+        let world = World::new();
+        three(&world, "", agent, &["--finish", "keep", "--limit", "6"]).code(0).says("it is back as it was");
+        assert_eq!(ran(&world), ["1", "2", "3"], "{agent}");
+        assert_eq!(world.read("TODO.md"), "- [x] 1 a\n- [x] 2 b\n- [x] 3 c\n", "{agent}");
+    }
+}
+
+#[test]
+fn an_agent_that_breaks_or_empties_what_stands_beside_makes_nothing_done() {
+    let world = World::new();
+    openspec(&world, "work");
+    let cheat = "printf 'caf\\351\\n' > openspec/changes/work/design.md; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md";
+    world.agent(&format!("cat > /dev/null; [ $RALPH_STORY = 1 ] && {{ {cheat}; }}\n{COMPLETE}"));
+    world.start(&["--finish", "keep"]).code(0);
+    assert_eq!(ran(&world), ["1", "2"]);
+    let world = World::new();
+    let tick = |done: &str| format!("## 1. A\n- [ ] a\n## 2. B\n- [x] b\n{done}");
+    world.write("openspec/changes/work/tasks.md", &tick("- [ ] b2\n"));
+    world.agent(&format!("cat > /dev/null; [ $RALPH_STORY = 1 ] && sed -i '/b2/d' openspec/changes/work/tasks.md\n{COMPLETE}"));
+    world.start(&["--finish", "keep"]).code(0);
+    assert_eq!(ran(&world), ["1", "2"], "a story whose open boxes an agent deletes is not done");
+}
+
+#[test]
+fn a_finished_story_stays_done_when_its_words_are_mended() {
+    let world = World::new();
+    world.write("openspec/changes/work/tasks.md", "## 1. A\n- [x] 1.1 teh thing\n## 2. B\n- [ ] b\n");
+    world.agent(&format!("cat > /dev/null; sed -i s/teh/the/ openspec/changes/work/tasks.md\n{COMPLETE}"));
+    world.start(&["--finish", "keep"]).code(0);
+    assert_eq!((ran(&world), world.count("stray-marks")), (vec!["2".to_owned()], 0));
+    assert_eq!(world.read("openspec/changes/work/tasks.md"), "## 1. A\n- [x] 1.1 the thing\n## 2. B\n- [x] b\n");
+}
+
+#[test]
+fn ticks_of_the_users_between_stop_and_resume_are_believed() {
+    let world = World::new();
+    three(&world, "", "", &["--limit", "1"]).code(0);
+    world.write("TODO.md", "- [x] 1 a\n- [ ] 2 b\n- [x] 3 c\n- [ ] 4 d\n");
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    assert_eq!(ran(&world), ["1", "2", "4"]);
+}
+
+#[test]
+fn a_run_that_was_killed_with_its_source_deleted_is_resumed() {
+    let world = World::new();
+    three(&world, "", "if mkdir ../seen; then rm TODO.md; kill -9 $PPID; sleep 5; fi", &[]).code(-9);
+    world.ralph(&["status"]).code(0).says("0 of 3 stories done");
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    assert_eq!(world.subjects("ralph/work")[..3], ["checkpoint: 3", "checkpoint: 2", "checkpoint: 1"]);
+}
+
+#[test]
+fn realistic_files_are_read_as_they_are_meant() {
+    let table: &[(&str, &str, &[&str])] = &[
+        (
+            "prd.json",
+            r#"{"userStories": [{"id": "c", "priority": "3"}, {"id": "a", "priority": "1"}, {"id": "b", "priority": 2, "dependsOn": "a", "passes": "true"}]}"#,
+            &["[ ] a", "[x] b", "[ ] c"],
+        ),
+        ("TODO.md", "[![ci](x)](y)\n\n- [ ] 1 a\n", &["[ ] 1"]),
+        ("TODO.md", "- ```bash\n  - [ ] no\n  ```\n- [ ] 1 a\n<!--\n- [ ] hidden\n-->\n- [1] a reference\n", &["[ ] 1"]),
+        (
+            "TODO.md",
+            "- [ ] Setup\n- Backend\n  - [ ] API\n  - [ ] DB\n\n## Docs\n\n  - [ ] Write docs\n",
+            &["[ ] setup", "[ ] api", "[ ] db", "[ ] write-docs"],
+        ),
+        ("TODO.md", "## Phases of the moon\n- [ ] 1 a\n## Other\n- [ ] 2 b\n", &["[ ] 1", "[ ] 2"]),
+        ("TODO.md", "- [ ] 解析器\n- [ ] 测试\n", &["[ ] 解析器", "[ ] 测试"]),
+        ("plan.md", "### Task 1. A\n- [ ] a\n### Task 5 (optional): e\n- [ ] b\n", &["[ ] 1  A", "[ ] 5  e"]),
+    ];
+    for (file, text, expected) in table {
+        let world = World::new();
+        world.write(file, text);
+        let output = world.ralph(&["new", "work", "--from", file]).code(0);
+        let rows: Vec<String> = output.stdout.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
+        assert_eq!(rows.len(), expected.len(), "{text}\n{}", output.stdout);
+        for (row, start) in rows.iter().zip(*expected) {
+            assert!(row.starts_with(start), "{row} is not {start}");
+        }
+    }
 }

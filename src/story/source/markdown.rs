@@ -50,14 +50,17 @@ pub struct CheckBox<'a> {
 pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let mut offset = 0;
     let mut fence = Fence::default();
+    let mut comment = false;
     text.split_inclusive('\n').enumerate().map(move |(at, whole)| {
         let start = offset;
         offset += whole.len();
         let content = whole.trim_end_matches(['\n', '\r']);
         let bom = if at == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let content = &content[bom..];
-        // In a list a fence may be indented as deep as its item.
-        let fenced = fence.takes(content.trim_start(), true);
+        // In a list a fence may be indented as deep as its item, or stand right behind its bullet.
+        let text = content.trim_start();
+        let behind = bullet(text).map(str::trim_start).filter(|behind| behind.starts_with("```") || behind.starts_with("~~~"));
+        let fenced = fence.takes(behind.unwrap_or(text), true) | in_comment(&mut comment, content);
         let kind = match (check_box(content, start + bom, fenced), heading(content)) {
             (Some(found), _) => BlockKind::Box(found),
             (None, Some((level, text))) if !fenced => BlockKind::Heading { level, text },
@@ -65,6 +68,17 @@ pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
         };
         Block { line: at + 1, offset: start, kind }
     })
+}
+
+/// Whether a line stands in a comment, which nobody sees who reads the file.
+fn in_comment(comment: &mut bool, line: &str) -> bool {
+    let inside = *comment;
+    match (line.rfind("<!--"), line.rfind("-->")) {
+        (Some(open), close) if close.is_none_or(|close| close < open) => *comment = true,
+        (_, Some(_)) => *comment = false,
+        _ => {}
+    }
+    inside
 }
 
 fn heading(line: &str) -> Option<(usize, &str)> {
@@ -92,6 +106,9 @@ fn check_box(line: &str, offset: usize, fenced: bool) -> Option<CheckBox<'_>> {
     let inner_at = offset + line.len() - brackets.len() + 1;
     let at = inner_at + if mark.is_empty() { 0 } else { inner.find(mark)? };
     let length = if mark.is_empty() { inner.chars().next().map_or(0, char::len_utf8) } else { mark.len() };
+    // `[1]` and `[a]` are references; they count as boxes for whoever counts brackets, and are left alone here.
+    let foreign = mark.chars().any(|c| c.is_alphanumeric()) && !mark.eq_ignore_ascii_case("x");
+    let fenced = fenced || foreign;
     Some(CheckBox { indent, fenced, done: mark == "x" || mark == "X", mark: at..at + length, text: rest.trim() })
 }
 

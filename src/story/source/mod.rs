@@ -13,14 +13,18 @@ mod speckit;
 pub use openspec::count as count_boxes;
 pub use settle::{Edit, Settled, apply, settle};
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use self::markdown::{BlockKind, blocks};
 use super::{Story, StoryId};
 
 /// What a source is, told by its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A change folder of OpenSpec.
     OpenSpec,
@@ -102,8 +106,8 @@ pub struct Mark {
 /// What was expected.
 pub fn kind_of(page: &Page) -> Result<Kind, String> {
     let text = page.text.trim_start_matches('\u{feff}').trim_start();
-    if text.starts_with('{') || text.starts_with('[') {
-        return prd::looks_like_one(text).then_some(Kind::Prd).ok_or_else(|| format!("{}: expected \"userStories\" in it", page.name));
+    if text.starts_with('{') {
+        return Ok(Kind::Prd);
     }
     let mut boxes = false;
     let (mut groups, mut phases) = (false, false);
@@ -230,13 +234,36 @@ fn carried(page: &Page, longest: usize) -> String {
     format!("{}\n\n(the rest is in {})", text[..text.floor_char_boundary(longest)].trim_end(), page.name)
 }
 
+/// Hands out ids; one that is taken gets a number.
+#[derive(Debug, Default)]
+struct Ids(BTreeMap<String, u32>);
+
+impl Ids {
+    fn next(&mut self, wanted: String) -> String {
+        let wanted = if wanted.is_empty() { "task".to_owned() } else { wanted };
+        let count = self.0.entry(wanted.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            return wanted;
+        }
+        let numbered = format!("{wanted}-{count}");
+        // Somebody may be called like that already.
+        if self.0.contains_key(&numbered) { self.next(numbered) } else { self.register(numbered) }
+    }
+
+    fn register(&mut self, id: String) -> String {
+        self.0.insert(id.clone(), 1);
+        id
+    }
+}
+
 /// A word for a ref or an option, made of a sentence.
 fn slug(text: &str) -> String {
     const LONGEST: usize = 48;
     let mut slug = String::new();
     for c in text.chars() {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c.to_ascii_lowercase());
+        if c.is_alphanumeric() {
+            slug.extend(c.to_lowercase());
         } else if !slug.is_empty() && !slug.ends_with('-') && c != '`' && c != '\'' {
             slug.push('-');
         }
@@ -245,11 +272,4 @@ fn slug(text: &str) -> String {
         }
     }
     slug.trim_end_matches('-').to_owned()
-}
-
-/// An id that nobody has yet.
-fn unique(wanted: String, taken: impl Fn(&str) -> bool) -> String {
-    let wanted = if wanted.is_empty() { "task".to_owned() } else { wanted };
-    let mut candidates = std::iter::once(wanted.clone()).chain((2_u32..).map(|n| format!("{wanted}-{n}")));
-    candidates.find(|id| !taken(id)).unwrap_or(wanted)
 }

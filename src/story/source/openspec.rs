@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::markdown::{BlockKind, blocks};
-use super::{Mark, Material, Page, Section, Sourced, carried, slug, unique};
+use super::{Ids, Mark, Material, Page, Section, Sourced, carried, slug};
 use crate::story::Story;
 
 /// How much of proposal and design a prompt carries.
@@ -32,16 +32,16 @@ pub fn count(text: &str) -> (usize, usize) {
 
 fn sections(text: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
+    let mut ids = Ids::default();
     for block in blocks(text) {
         match block.kind {
             BlockKind::Heading { level: 2, text } => {
                 let (id, title) = group(text).map_or_else(|| (slug(text), text), |(number, title)| (number.to_owned(), title));
-                let id = unique(id, |id| sections.iter().any(|section| section.id == id));
-                sections.push(Section::new(id, title, block.line));
+                sections.push(Section::new(ids.next(id), title, block.line));
             }
             BlockKind::Box(found) if !found.fenced => {
                 if sections.is_empty() {
-                    sections.push(Section::new("tasks", "Tasks without a group", block.line));
+                    sections.push(Section::new(ids.next("tasks".to_owned()), "Tasks without a group", block.line));
                 }
                 if let Some(section) = sections.last_mut() {
                     section.boxes.push(found);
@@ -51,6 +51,11 @@ fn sections(text: &str) -> Vec<Section<'_>> {
                 if let Some(section) = sections.last_mut() {
                     section.text.push_str(line);
                     section.text.push('\n');
+                }
+            }
+            BlockKind::Heading { level: 3.., text } => {
+                if let Some(section) = sections.last_mut() {
+                    section.text.push_str(&format!("### {text}\n"));
                 }
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! A Markdown plan: `### Task N: …` sections are stories, `## Validation Commands` are gates; and plain lists of boxes.
 
 use super::markdown::{BlockKind, blocks};
-use super::{Mark, Material, Page, Section, Sourced, slug, unique};
+use super::{Ids, Mark, Material, Page, Section, Sourced, slug};
 
 /// How much of what stands before the first task a prompt carries.
 const LONGEST_CONTEXT: usize = 48 * 1024;
@@ -13,7 +13,11 @@ pub(super) fn task(heading: &str) -> Option<(&str, &str, &str)> {
     let rest = rest.trim_start();
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
     let number = rest[..end].trim_end_matches('.');
-    let title = rest[end..].trim_start().strip_prefix([':', '-', '–', '—']).or_else(|| rest[end..].trim().is_empty().then_some(""))?;
+    let behind = rest[end..].trim_start();
+    // `Task 5 (optional): …`
+    let behind = behind.strip_prefix('(').and_then(|aside| aside.split_once(')')).map_or(behind, |(_, behind)| behind.trim_start());
+    let dotted = rest[..end].ends_with('.').then_some(behind);
+    let title = behind.strip_prefix([':', '-', '–', '—']).or(dotted).or_else(|| behind.is_empty().then_some(""))?;
     (known && number.starts_with(|c: char| c.is_ascii_digit())).then_some((kind, number, title.trim()))
 }
 
@@ -51,7 +55,7 @@ fn take_apart(text: &str) -> Plan<'_> {
             }
             BlockKind::Heading { level, text } if level <= 3 => {
                 place = match text.to_ascii_lowercase().as_str() {
-                    "validation commands" | "validation" => Place::Gates,
+                    "validation commands" => Place::Gates,
                     _ if plan.sections.is_empty() => Place::Before,
                     _ => Place::Elsewhere,
                 };
@@ -91,7 +95,10 @@ impl<'a> Plan<'a> {
 
 /// A command in a list: in backticks, or as it stands.
 fn command(line: &str) -> Option<String> {
-    let item = line.trim().strip_prefix(['-', '*', '+'])?.trim();
+    let text = line.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let numbered = if digits > 0 { text[digits..].strip_prefix(['.', ')']) } else { None };
+    let item = text.strip_prefix(['-', '*', '+']).or(numbered)?.trim();
     let quoted = item.strip_prefix('`').and_then(|rest| rest.split_once('`')).map(|(command, _)| command);
     Some(quoted.unwrap_or(item).trim().to_owned()).filter(|command| !command.is_empty())
 }
@@ -106,7 +113,12 @@ pub(super) fn read(material: &Material) -> Result<Sourced, String> {
         context: (!context.is_empty()).then(|| context.to_owned()),
         verify: plan.gates,
         stories: plan.sections.iter().map(|section| section.story(page)).collect::<Result<_, _>>()?,
-        notes: plan.notes.into_iter().map(|(line, note)| format!("{}:{line}: {note}", page.name)).collect(),
+        notes: {
+            let bare = plan.sections.iter().filter(|section| section.boxes.is_empty());
+            let bare =
+                bare.map(|section| (section.line, format!("the task '{}' has no box: that it is done cannot be marked", section.id)));
+            plan.notes.iter().cloned().chain(bare).map(|(line, note)| format!("{}:{line}: {note}", page.name)).collect()
+        },
     })
 }
 
@@ -118,19 +130,38 @@ pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
 /// Each top-level box is a story; what is nested below it are its tasks.
 fn items(text: &str) -> Vec<Section<'_>> {
     let mut items: Vec<Section<'_>> = Vec::new();
+    let mut ids = Ids::default();
     let mut top = None;
     for block in blocks(text) {
-        let BlockKind::Box(found) = block.kind else { continue };
-        if found.fenced {
-            continue;
-        }
+        let found = match block.kind {
+            BlockKind::Box(found) if !found.fenced => found,
+            // What stands below a heading or a bullet without a box does not belong to the box before it.
+            BlockKind::Heading { .. } => {
+                top = None;
+                continue;
+            }
+            BlockKind::Text(line) => {
+                let indent = line.len() - line.trim_start().len();
+                let bullet = ["- ", "* ", "+ "].iter().any(|mark| line.trim_start().starts_with(mark));
+                match items.last_mut() {
+                    Some(item) if top.is_some_and(|level| indent > level) => {
+                        item.text.push_str(line.trim());
+                        item.text.push('\n');
+                    }
+                    _ if bullet => top = None,
+                    _ => {}
+                }
+                continue;
+            }
+            BlockKind::Box(_) => continue,
+        };
+        let nested = top.is_some();
         let level = *top.get_or_insert(found.indent);
         match items.last_mut() {
-            Some(item) if found.indent > level => item.boxes.push(found),
+            Some(item) if nested && found.indent > level => item.boxes.push(found),
             _ => {
                 top = Some(found.indent.min(level));
-                let id = unique(name(found.text), |id| items.iter().any(|item| item.id == id));
-                let mut item = Section::new(id, found.text, block.line);
+                let mut item = Section::new(ids.next(name(found.text)), found.text, block.line);
                 item.boxes.push(found);
                 items.push(item);
             }

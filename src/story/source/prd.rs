@@ -6,11 +6,6 @@ use super::{Mark, Material, Page, Sourced};
 use crate::json::Json;
 use crate::story::{Story, StoryId};
 
-/// Whether a text has user stories in it.
-pub(super) fn looks_like_one(text: &str) -> bool {
-    stories_of(text).is_some()
-}
-
 fn stories_of(text: &str) -> Option<Json<'_>> {
     Json::parse(text)?.at("userStories")
 }
@@ -21,12 +16,18 @@ fn word(value: Option<Json<'_>>) -> Option<String> {
     value.text().map(std::borrow::Cow::into_owned).or_else(|| value.number().map(|number| number.to_string()))
 }
 
+/// A list of words; a word alone is a list of one.
 fn list(value: Option<Json<'_>>) -> Vec<String> {
-    let mut items = Vec::new();
+    let mut items: Vec<String> = word(value).into_iter().collect();
     if let Some(value) = value {
         value.each(|item| items.extend(word(Some(item))));
     }
     items
+}
+
+/// Whether a user story passes; some write the word or a number.
+fn passes(story: Json<'_>) -> bool {
+    story.at("passes").is_some_and(|value| value.is_true() || value.count() == Some(1) || value.text().is_some_and(|text| text == "true"))
 }
 
 /// One user story, with its place in the text.
@@ -38,15 +39,18 @@ struct UserStory<'a> {
 
 fn user_stories<'a>(page: &'a Page) -> Result<Vec<UserStory<'a>>, String> {
     let text = page.text.as_str();
-    let Some(stories) = stories_of(text) else {
+    let Some(stories) = stories_of(text).filter(|stories| stories.is_list()) else {
         return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text.trim_start_matches('\u{feff}')) {
             Err(error) => format!("{}:{}: {error}", page.name, error.line()),
             Ok(_) => format!("{}: expected a list \"userStories\"", page.name),
         });
     };
     let (mut found, mut wrong) = (Vec::new(), None);
+    let (mut line, mut at) = (1, 0);
     stories.each(|json| {
-        let line = 1 + text[..json.span_in(text).start].matches('\n').count();
+        let start = json.span_in(text).start;
+        line += text[at..start].matches('\n').count();
+        at = start;
         match word(json.at("id")).map(|id| id.parse::<StoryId>()) {
             Some(Ok(id)) => found.push(UserStory { json, id, line }),
             Some(Err(why)) => wrong = wrong.take().or(Some(format!("{}:{line}: {why}", page.name))),
@@ -69,10 +73,11 @@ pub(super) fn read(material: &Material) -> Result<Sourced, String> {
             prompt: parts.join("\n\n"),
             acceptance: list(json.at("acceptanceCriteria")),
             after: after.collect::<Result<_, _>>().map_err(|why: String| format!("{}:{line}: {why}", page.name))?,
-            done: json.at("passes").is_some_and(Json::is_true),
+            done: passes(json),
             ..Story::stand_in(&id)
         };
-        ranked.push((json.at("priority").and_then(Json::number).unwrap_or(f64::INFINITY), story));
+        let priority = json.at("priority").and_then(|value| value.number().or_else(|| value.text()?.trim().parse().ok()));
+        ranked.push((priority.unwrap_or(f64::INFINITY), story));
     }
     ranked.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let root = Json::parse(&page.text);
@@ -95,7 +100,7 @@ pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
                 (start..start, ("\"passes\": true, ", ""))
             }
         };
-        Mark { done: story.json.at("passes").is_some_and(Json::is_true), text: String::new(), story: story.id, at, words }
+        Mark { done: passes(story.json), text: String::new(), story: story.id, at, words }
     };
     Ok(user_stories(page)?.into_iter().map(mark).collect())
 }

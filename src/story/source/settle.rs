@@ -1,6 +1,6 @@
 //! After a story: its marks say done, the marks of others say what they said before. Nothing else changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::{Kind, Mark, Page, marks};
@@ -22,6 +22,8 @@ pub struct Settled {
     pub edits: Vec<Edit>,
     /// Stories whose marks the agent had set though they were not its own.
     pub strays: Vec<StoryId>,
+    /// The story had marks before, and they are gone: nothing can be set.
+    pub lost: bool,
 }
 
 /// Compares a source with what it was before the attempt.
@@ -29,13 +31,21 @@ pub struct Settled {
 /// # Errors
 /// If the source cannot be read any more; a line of the form `file:line: what is wrong`.
 pub fn settle(kind: Kind, before: &Page, now: &Page, landed: &StoryId) -> Result<Settled, String> {
-    let mut known = open_before(&marks(kind, before)?);
+    let marks_before = marks(kind, before)?;
+    let open: BTreeSet<&StoryId> = marks_before.iter().filter(|mark| !mark.done).map(|mark| &mark.story).collect();
+    // A story that was done stays so, whatever becomes of its words.
+    let was_done: BTreeSet<&StoryId> = marks_before.iter().map(|mark| &mark.story).filter(|story| !open.contains(story)).collect();
+    let mut known = open_before(&marks_before);
+    let marks_now = marks(kind, now)?;
+    if is_another(&marks_before, &marks_now, landed) {
+        return Ok(Settled { lost: true, ..Settled::default() });
+    }
     let mut settled = Settled::default();
-    for mark in marks(kind, now)? {
+    for mark in marks_now {
         let was_open = take(&mut known, &mark);
         if mark.story == *landed {
             settled.edits.extend((!mark.done).then(|| mark.set(true)));
-        } else if mark.done && was_open {
+        } else if mark.done && was_open && !was_done.contains(&mark.story) {
             settled.edits.push(mark.set(false));
             if !settled.strays.contains(&mark.story) {
                 settled.strays.push(mark.story);
@@ -44,6 +54,14 @@ pub fn settle(kind: Kind, before: &Page, now: &Page, landed: &StoryId) -> Result
     }
     settled.edits.sort_by_key(|edit| edit.at.start);
     Ok(settled)
+}
+
+/// Whether nothing is left of what the marks of a story stood for.
+fn is_another(before: &[Mark], now: &[Mark], story: &StoryId) -> bool {
+    let texts =
+        |marks: &[Mark]| -> BTreeSet<String> { marks.iter().filter(|mark| mark.story == *story).map(|mark| mark.text.clone()).collect() };
+    let before = texts(before);
+    !before.is_empty() && before.is_disjoint(&texts(now))
 }
 
 /// How many marks of a story and a text were open; the same words may stand there more than once.

@@ -1,7 +1,7 @@
 //! A spec-kit feature: the phases of `tasks.md` are stories; their order and `[P]` become `after`.
 
 use super::markdown::{BlockKind, blocks};
-use super::{Mark, Material, Page, Section, Sourced, carried, slug, unique};
+use super::{Ids, Mark, Material, Page, Section, Sourced, carried, slug};
 use crate::story::StoryId;
 
 /// How much of specification and plan a prompt carries.
@@ -9,8 +9,13 @@ const LONGEST_PAGE: usize = 48 * 1024;
 
 /// The number and title of a phase: `Phase 3: User Story 1 - Sign in (Priority: P1)`.
 pub(super) fn phase(heading: &str) -> Option<(&str, &str)> {
-    let rest = heading.get(..5).filter(|word| word.eq_ignore_ascii_case("phase")).map(|_| heading[5..].trim_start())?;
+    let behind = heading.get(..5).filter(|word| word.eq_ignore_ascii_case("phase")).map(|_| &heading[5..])?;
+    let rest = behind.trim_start();
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
+    let numbered = rest.starts_with(|c: char| c.is_ascii_digit()) || end == 1;
+    if rest.len() == behind.len() || !numbered {
+        return None;
+    }
     let title = rest[end..].trim_start_matches([':', '-', '–', '—', ' ']).trim();
     (end > 0).then_some((&rest[..end], title))
 }
@@ -49,6 +54,7 @@ fn user_story(title: &str) -> Option<String> {
 fn phases(text: &str) -> Vec<Phase<'_>> {
     let mut phases: Vec<Phase<'_>> = Vec::new();
     let mut here = false;
+    let mut ids = Ids::default();
     for block in blocks(text) {
         match block.kind {
             BlockKind::Heading { level: 2, text } => {
@@ -60,8 +66,7 @@ fn phases(text: &str) -> Vec<Phase<'_>> {
                         None if users => (format!("phase-{}", slug(number)), Role::Rest),
                         None => (format!("phase-{}", slug(number)), Role::Ground),
                     };
-                    let id = unique(id, |id| phases.iter().any(|phase| phase.section.id == id));
-                    phases.push(Phase { section: Section::new(id, title, block.line), role });
+                    phases.push(Phase { section: Section::new(ids.next(id), title, block.line), role });
                 }
             }
             BlockKind::Box(found) if here && !found.fenced => {

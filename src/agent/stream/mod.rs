@@ -201,7 +201,8 @@ impl Reader {
                 read(rest.bytes, dialect, talk, &mut |_| {});
             }
         }
-        let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
+        let tail = self.stderr.len().saturating_sub(LONGEST_TAIL);
+        let stderr = String::from_utf8_lossy(&self.stderr[tail..]).into_owned();
         match self.plain.take().filter(|_| !self.talk.begun) {
             Some(plain) => self.finish_plain(plain, exit, &stderr, now),
             None => self.talk.finish(exit, &stderr, now),

@@ -11,7 +11,7 @@ use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_con
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
 use crate::regular;
-use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Stage, Store, openspec_archived, openspec_changes};
+use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
 use crate::story::source::{Kind, Material};
 use crate::story::{Change, ChangeName, Story, StoryId};
 
@@ -87,11 +87,7 @@ impl Context {
 
     /// Reads a change.
     pub fn change(&self, name: &ChangeName) -> Result<Change> {
-        let (file, _) = self.change_file(name)?;
-        match self.place_of(&file) {
-            Some(place) => sourced_change(name, file, &place.material()?),
-            None => Ok(change_of(name, file)),
-        }
+        self.change_of_kind(name, None)
     }
 
     /// The change of a run: its source is what it was when the run began, and while an attempt is under way as it was before it.
@@ -100,7 +96,7 @@ impl Context {
         let Some(place) = self.place_of(&file).map(|place| place.with_kind(state.source_kind)) else {
             return Ok(change_of(&run.change, file));
         };
-        let busy = state.stories.iter().find(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)));
+        let busy = state.stories.iter().find(|(_, progress)| progress.is_busy());
         let copy = busy.and_then(|(story, progress)| regular::text(&run.source_copy(story, progress.attempts)).ok());
         let material = match copy.filter(|text| !text.is_empty()) {
             Some(text) => place.material_with(text)?,

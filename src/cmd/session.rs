@@ -318,11 +318,12 @@ impl Session {
             .iter()
             .filter(|(_, progress)| cut_short(progress))
             .map(|(story, progress)| (story.clone(), progress.attempts))
+            .filter(|(story, attempt)| !self.state.has_usage_of(story, *attempt))
             .collect();
         for (story, attempt) in half {
             let stdout = self.run.attempt(&story, attempt).join("stdout");
             let usage = attempt::usage_in_transcript(&stdout, agent.format).unwrap_or_default();
-            if !usage.is_empty() && !self.state.has_usage_of(&story, attempt) {
+            if !usage.is_empty() {
                 self.record(Event::UsageFound { story, attempt, usage }).await?;
             }
         }
@@ -337,8 +338,8 @@ impl Session {
     /// Writes down what the source says at the beginning of the run: that is believed, and nothing that it says later.
     async fn believe_source(&mut self) -> Result<()> {
         let Some(source) = self.context.source(&self.run.change)? else { return Ok(()) };
-        let kind = source.material()?.kind;
-        let done = source.done(None)?;
+        let material = source.material()?;
+        let (kind, done) = (material.kind, material.done().map_err(Problem::fatal)?);
         if self.keeper.repo.carries(source.in_work_tree().as_deref()).await.is_ok_and(|carried| !carried) {
             let text = format!("git does not keep {}: abort and undo leave its marks as they are", source.path());
             self.reporter_line(Tone::Warning, &text);
@@ -353,9 +354,9 @@ impl Session {
         }
         let (Some(source), Some(kind)) = (self.source(), self.state.source_kind) else { return Ok(()) };
         let Some(path) = source.in_work_tree() else { return Ok(()) };
-        let Ok(now) = source.done(None) else { return Ok(()) };
+        let Some(now) = source.material().ok().and_then(|material| material.done().ok()) else { return Ok(()) };
         let Some(text) = self.keeper.repo.file_at(&self.footing()?.checkpoint, &path).await? else { return Ok(()) };
-        let before = source.done(Some(text)).unwrap_or_default();
+        let before = source.material_with(text)?.done().unwrap_or_default();
         let done: Vec<StoryId> = now.into_iter().filter(|story| !before.contains(story)).collect();
         if done.is_empty() { Ok(()) } else { self.record(Event::SourceRead { kind, done }).await }
     }
@@ -521,7 +522,7 @@ impl Session {
             .state
             .stories
             .iter()
-            .filter(|(_, progress)| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)))
+            .filter(|(_, progress)| progress.is_busy())
             .map(|(story, progress)| (story.clone(), progress.attempts, progress.stage.clone()))
             .collect();
         for (story, attempt, stage) in half {

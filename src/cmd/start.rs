@@ -22,14 +22,12 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
     // What is wrong with the stories is said before anything is asked.
-    if !args.restart {
-        context.change(&name)?;
-    }
+    let change = context.change(&name)?;
     let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
-    let work = Work::plan(&context, &context.change(&name)?, &flags, args.run.limit)?;
+    let work = Work::plan(&context, &change, &flags, args.run.limit)?;
     if args.run.dry_run {
         preflight(&context.repo, &Names::new(&name)).await?;
-        output::data(&plan(&context.change(&name)?, &work, args.run.verbose)?);
+        output::data(&plan(&change, &work, args.run.verbose)?);
         return Ok(Ending::Done);
     }
     let reporter = reporter(&context, &args.run);

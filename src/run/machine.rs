@@ -517,13 +517,13 @@ impl RunState {
     /// Whether an attempt is under way or half-way through its landing or rolling back.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.stories.values().any(|progress| !matches!(progress.stage, Stage::Idle | Stage::Landed(_)))
+        self.stories.values().any(Progress::is_busy)
     }
 
     /// Decides what may happen next, given the stories as their source has them now.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
         let mut steps: Vec<Step> = self.stories.iter().filter_map(|(story, progress)| progress.step(story)).collect();
-        let busy = self.stories.values().filter(|progress| !matches!(progress.stage, Stage::Idle | Stage::Landed(_))).count();
+        let busy = self.stories.values().filter(|progress| progress.is_busy()).count();
         match self.over(stories, policy) {
             Some(_) if busy > 0 => Next::Steps(steps),
             Some(End::RetriesSpent { story }) if !self.is_given_up(&story) => Next::Steps(vec![Step::GiveUp { story }]),
@@ -578,6 +578,9 @@ impl RunState {
     }
 
     fn spent_budget(&self, policy: &Policy) -> Option<Budget> {
+        if policy.max_cost.is_none() && policy.max_tokens.is_none() {
+            return None;
+        }
         let usage = self.usage();
         let cost = policy.max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
         let tokens = || policy.max_tokens.filter(|most| usage.tokens() >= *most);
@@ -651,6 +654,12 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 }
 
 impl Progress {
+    /// Whether an attempt is under way or half-way through its landing or rolling back.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !matches!(self.stage, Stage::Idle | Stage::Landed(_))
+    }
+
     fn reject(&mut self, outcome: &Outcome) {
         self.stage = Stage::Rejected;
         if outcome.costs_retry() {

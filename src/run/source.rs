@@ -188,26 +188,14 @@ impl SourcePlace {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        fs::write(&file, text).with_context(|| format!("cannot write {}", self.path))?;
+        let written = if file.exists() { replace(&file, text) } else { fs::write(&file, text) };
+        written.with_context(|| format!("cannot write {}", self.path))?;
         Ok(true)
     }
 
     /// Whether the path names a folder with the file in it.
     fn is_folder_kind(&self) -> bool {
         matches!(self.kind, Some(Kind::OpenSpec | Kind::SpecKit)) && Path::new(&self.path).extension().is_none()
-    }
-
-    /// The stories that the file says are done.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn done(&self, text: Option<String>) -> Result<Vec<StoryId>> {
-        let material = match text {
-            Some(text) => self.material_with(text)?,
-            None => self.material()?,
-        };
-        let sourced = material.read().map_err(Problem::fatal)?;
-        Ok(sourced.stories.into_iter().filter(|story| story.done).map(|story| story.id).collect())
     }
 
     /// The file with the marks by its path in the work tree, if it is in it.

@@ -149,6 +149,14 @@ impl Material {
         super::check_order(&sourced.stories).map_err(|problem| format!("{}: {}", self.main.name, order_words(&problem)))?;
         Ok(sourced)
     }
+
+    /// The stories that it says are done.
+    ///
+    /// # Errors
+    /// A line of the form `file:line: what is wrong`.
+    pub fn done(&self) -> Result<Vec<StoryId>, String> {
+        Ok(self.read()?.stories.into_iter().filter(|story| story.done).map(|story| story.id).collect())
+    }
 }
 
 /// Every mark of a file.

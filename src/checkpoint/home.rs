@@ -116,7 +116,7 @@ impl Keeper {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir("finish").display().to_string() });
         }
         self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
-        self.restore_keepsakes(&back)?;
+        self.restore_keepsakes(&back).await?;
         if route == Route::Abort {
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
         }

@@ -1,45 +1,71 @@
-//! What no tree object holds: modes and raw bytes of the user's uncommitted files, empty directories, small ignored files.
+//! What no tree object holds: modes and raw bytes of files that a checkout would write otherwise, empty directories.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::Keeper;
 use super::protected::Protected;
-use super::{Keeper, Notice};
-use crate::git::PathChange;
+use crate::git::{LineEnds, PathChange, attributes_convert};
 
 /// A file this small is copied, as long as all copies together stay below the other limit.
-const SMALL: u64 = 1024 * 1024;
-const TOGETHER: u64 = 32 * 1024 * 1024;
+pub(super) const SMALL: u64 = 1024 * 1024;
+pub(super) const TOGETHER: u64 = 32 * 1024 * 1024;
 
-/// One uncommitted file of the user's at the start.
-struct Keepsake {
+/// The version of a file that a keepsake is of.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Version {
+    path: PathBuf,
     oid: String,
     /// The mode that git knows; one that was landed since is not the user's of the start.
-    known: u32,
     mode: u32,
-    /// The number of the file with its bytes, if git would not give them back as they were.
-    raw: Option<usize>,
-    path: PathBuf,
 }
 
-impl Keepsake {
-    /// Whether what has been restored is this file as it was at the start.
-    fn is_of(&self, restored: &PathChange) -> bool {
-        self.path == restored.path && self.oid == restored.new_oid.as_str() && self.known == restored.new_mode
+impl Version {
+    fn after(change: &PathChange) -> Self {
+        Version { path: change.path.clone(), oid: change.new_oid.to_string(), mode: change.new_mode }
     }
+}
+
+/// How the bytes of a file come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    /// As a checkout writes them.
+    CheckedOut,
+    /// As a checkout writes them, but for the line ends.
+    With(LineEnds),
+    /// From the copy of this number.
+    Copied(usize),
+}
+
+/// What git does not know of a version of a file.
+#[derive(Clone, Copy, Debug)]
+struct Keepsake {
+    mode: u32,
+    bytes: Bytes,
 }
 
 /// What a walk over the work tree has seen.
 #[derive(Default)]
 struct Sights {
     empty: Vec<PathBuf>,
-    attributes: bool,
+    /// Whether an attribute file makes git change bytes.
+    converting: bool,
+}
+
+/// Where keepsakes are added to.
+struct Shelf<'a> {
+    keeper: &'a Keeper,
+    record: Vec<u8>,
+    next: usize,
+    room: u64,
 }
 
 impl Keeper {
@@ -47,48 +73,68 @@ impl Keeper {
         self.dir.join("keepsakes")
     }
 
+    /// Is there while git may change bytes between the work tree and its objects.
+    fn converting_mark(&self) -> PathBuf {
+        self.keepsake_dir().join("converting")
+    }
+
     /// Keeps what the initial state cannot: `changes` are the user's uncommitted files.
     pub(super) async fn keep_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
         let dir = self.keepsake_dir();
         fs::create_dir_all(&dir)?;
-        let protected = self.protected();
         let mut sights = Sights::default();
-        self.look_around(Path::new(""), &protected, &mut sights);
+        self.look_around(Path::new(""), &self.protected(), &mut sights);
         fs::write(dir.join("empty"), nul_joined(sights.empty.iter().map(|path| path.as_os_str().as_bytes())))?;
-        let converting = sights.attributes || self.repo.converts_line_ends().await?;
-        let mut record = Vec::new();
-        let mut room = TOGETHER;
-        for (number, change) in changes.iter().filter(|change| change.new_mode & 0o170_000 == 0o100_000).enumerate() {
-            let path = self.repo.place.top.join(&change.path);
-            let Ok(meta) = path.symlink_metadata() else { continue };
-            let raw = converting && meta.len() <= SMALL.min(room);
-            if raw {
-                fs::copy(&path, dir.join(number.to_string())).with_context(|| format!("cannot copy {}", path.display()))?;
-                room -= meta.len();
-            }
-            let raw = if raw { number.to_string() } else { String::new() };
-            let fields = [
-                change.new_oid.as_str().as_bytes(),
-                format!("{:o}", change.new_mode).as_bytes(),
-                format!("{:o}", meta.permissions().mode() & 0o7777).as_bytes(),
-                raw.as_bytes(),
-                change.path.as_os_str().as_bytes(),
-            ]
-            .map(<[u8]>::to_vec);
-            record.extend(nul_joined(fields.iter().map(Vec::as_slice)));
+        let conversion = self.repo.conversion().await?;
+        fs::write(dir.join("files"), "")?;
+        let mut shelf = Shelf { keeper: self, record: vec![0, 0], next: 0, room: TOGETHER };
+        if !sights.converting && !conversion.is_possible() {
+            shelf.add_modes(changes)?;
+            return shelf.save();
         }
-        Ok(fs::write(dir.join("files"), record)?)
+        fs::write(self.converting_mark(), "")?;
+        shelf.add_copies(changes)?;
+        for file in self.repo.unlike_checkout(&self.private_index(), conversion).await? {
+            let version = Version { path: file.path, oid: file.oid.to_string(), mode: file.mode };
+            match file.ends {
+                Some(ends) => shelf.add(&version, |_| Ok(Bytes::With(ends)))?,
+                None => shelf.add_copy(&version)?,
+            }
+        }
+        shelf.save()
     }
 
-    /// After files were restored from trees: those that are the user's own of the start get their bytes and modes back.
-    pub(super) fn restore_keepsakes(&self, restored: &[PathChange]) -> Result<()> {
+    /// Keeps the bytes of files that were changed since: a later rollback is to give them back as they are now.
+    pub(super) fn keep_more_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
+        if changes.is_empty() || !self.converting_mark().exists() {
+            return Ok(());
+        }
+        let copies = fs::read_dir(self.keepsake_dir())?.flatten().filter_map(|entry| {
+            let number: usize = entry.file_name().to_str()?.parse().ok()?;
+            Some((number, entry.metadata().ok()?.len()))
+        });
+        let (next, used) = copies.fold((0, 0), |(next, used), (number, length)| (next.max(number + 1), used + length));
+        let mut shelf = Shelf { keeper: self, record: vec![0, 0], next, room: TOGETHER.saturating_sub(used) };
+        shelf.add_copies(changes)?;
+        shelf.save()
+    }
+
+    /// After files were restored from trees: those that a keepsake is of get their bytes and modes back.
+    pub(super) async fn restore_keepsakes(&self, restored: &[PathChange]) -> Result<()> {
         let keepsakes = self.keepsakes();
+        let mut rewritten = Vec::new();
         for change in restored.iter().filter(|change| change.new_mode != 0) {
-            let Some(keepsake) = keepsakes.iter().find(|keepsake| keepsake.is_of(change)) else { continue };
-            let path = self.repo.place.top.join(&keepsake.path);
-            if let Some(raw) = keepsake.raw {
-                fs::write(&path, fs::read(self.keepsake_dir().join(raw.to_string()))?)
-                    .with_context(|| format!("cannot restore {}", path.display()))?;
+            let version = Version::after(change);
+            let Some(keepsake) = keepsakes.get(&version) else { continue };
+            let path = self.repo.place.top.join(&version.path);
+            let bytes = match keepsake.bytes {
+                Bytes::CheckedOut => None,
+                Bytes::Copied(number) => Some(fs::read(self.keepsake_dir().join(number.to_string()))?),
+                Bytes::With(ends) => Some(ends.applied(&fs::read(&path)?)),
+            };
+            if let Some(bytes) = bytes {
+                fs::write(&path, bytes).with_context(|| format!("cannot restore {}", path.display()))?;
+                rewritten.push(version.path);
             }
             fs::set_permissions(&path, fs::Permissions::from_mode(keepsake.mode))?;
         }
@@ -96,24 +142,25 @@ impl Keeper {
             // One that has become a file or a link since then is no business of ours.
             let _ = fs::create_dir_all(self.repo.place.top.join(OsStr::from_bytes(path)));
         }
-        Ok(())
+        if rewritten.is_empty() {
+            return Ok(());
+        }
+        // git takes a file for modified that is longer or shorter than it remembers.
+        self.repo.record(&self.private_index(), &rewritten).await
     }
 
-    fn keepsakes(&self) -> Vec<Keepsake> {
+    fn keepsakes(&self) -> HashMap<Version, Keepsake> {
         let record = fs::read(self.keepsake_dir().join("files")).unwrap_or_default();
         let fields: Vec<&[u8]> = record.split(|byte| *byte == 0).collect();
         let parse = |fields: &[&[u8]]| {
-            let [oid, known, mode, raw, path] = fields else { return None };
+            let [oid, known, mode, bytes, path] = fields else { return None };
             let octal = |field: &[u8]| u32::from_str_radix(std::str::from_utf8(field).ok()?, 8).ok();
-            Some(Keepsake {
-                oid: String::from_utf8_lossy(oid).into_owned(),
-                known: octal(known)?,
-                mode: octal(mode)?,
-                raw: std::str::from_utf8(raw).ok()?.parse().ok(),
-                path: PathBuf::from(OsStr::from_bytes(path)),
-            })
+            let oid = String::from_utf8_lossy(oid).into_owned();
+            let version = Version { path: PathBuf::from(OsStr::from_bytes(path)), oid, mode: octal(known)? };
+            Some((version, Keepsake { mode: octal(mode)?, bytes: Bytes::parse(std::str::from_utf8(bytes).ok()?)? }))
         };
-        fields.chunks_exact(5).filter_map(parse).collect()
+        // A record ends with an empty field, so that one that was cut short spoils no other.
+        fields.split(|field| field.is_empty()).filter_map(parse).collect()
     }
 
     fn look_around(&self, dir: &Path, protected: &Protected, sights: &mut Sights) {
@@ -122,9 +169,11 @@ impl Keeper {
         for entry in entries.flatten() {
             empty = false;
             let path = dir.join(entry.file_name());
-            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            sights.attributes |= entry.file_name() == ".gitattributes";
-            if is_dir && entry.file_name() != ".git" && !protected.covers(&path) {
+            let kind = entry.file_type();
+            if entry.file_name() == ".gitattributes" && kind.as_ref().is_ok_and(fs::FileType::is_file) {
+                sights.converting |= fs::read(entry.path()).is_ok_and(|text| attributes_convert(&text));
+            }
+            if kind.is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" && !protected.covers(&path) {
                 self.look_around(&path, protected, sights);
             }
         }
@@ -132,47 +181,80 @@ impl Keeper {
             sights.empty.push(dir.to_owned());
         }
     }
+}
 
-    fn ignored_copies(&self) -> PathBuf {
-        self.dir.join("ignored-files")
+impl Shelf<'_> {
+    fn add_modes(&mut self, changes: &[PathChange]) -> Result<()> {
+        versions(changes).try_for_each(|version| self.add(&version, |_| Ok(Bytes::CheckedOut)))
     }
 
-    /// Copies small ignored files, such as `.env`, as they are before an attempt.
-    pub(super) fn copy_ignored(&self) -> io::Result<()> {
-        let mut room = TOGETHER;
-        for path in self.protected().paths() {
-            let from = self.repo.place.top.join(path);
-            let Ok(meta) = from.symlink_metadata() else { continue };
-            if !meta.is_file() || meta.len() > SMALL.min(room) {
-                continue;
+    fn add_copies(&mut self, changes: &[PathChange]) -> Result<()> {
+        versions(changes).try_for_each(|version| self.add_copy(&version))
+    }
+
+    /// A copy, or at least the mode where there is no room for one.
+    fn add_copy(&mut self, version: &Version) -> Result<()> {
+        let (dir, number, room) = (self.keeper.keepsake_dir(), self.next, self.room);
+        let path = self.keeper.repo.place.top.join(&version.path);
+        let mut taken = 0;
+        self.add(version, |length| {
+            if length > SMALL.min(room) {
+                return Ok(Bytes::CheckedOut);
             }
-            room -= meta.len();
-            let to = self.ignored_copies().join(path);
-            let fresh = |copy: fs::Metadata| copy.len() == meta.len() && copy.modified().ok() >= meta.modified().ok();
-            if to.metadata().is_ok_and(fresh) {
-                continue;
-            }
-            if let Some(parent) = to.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::copy(&from, &to)?;
-        }
+            fs::copy(&path, dir.join(number.to_string())).with_context(|| format!("cannot copy {}", path.display()))?;
+            taken = length;
+            Ok(Bytes::Copied(number))
+        })?;
+        self.next += 1;
+        self.room -= taken;
         Ok(())
     }
 
-    /// Puts ignored files back that an attempt has deleted.
-    pub(super) fn restore_ignored(&self) -> Result<Vec<Notice>> {
-        let mut notices = Vec::new();
-        for path in self.protected().paths() {
-            let (to, from) = (self.repo.place.top.join(path), self.ignored_copies().join(path));
-            let parent_stands = to.parent().is_some_and(|parent| parent.symlink_metadata().is_ok_and(|meta| meta.is_dir()));
-            if to.symlink_metadata().is_err() && from.is_file() && parent_stands {
-                fs::copy(&from, &to).with_context(|| format!("cannot restore {}", to.display()))?;
-                notices.push(Notice::IgnoredRestored { path: path.display().to_string() });
-            }
+    /// Adds a keepsake of a regular file, whose bytes are told by its length.
+    fn add(&mut self, version: &Version, bytes: impl FnOnce(u64) -> Result<Bytes>) -> Result<()> {
+        let Ok(meta) = self.keeper.repo.place.top.join(&version.path).symlink_metadata() else { return Ok(()) };
+        if !meta.is_file() {
+            return Ok(());
         }
-        Ok(notices)
+        let bytes = bytes(meta.len())?.to_string();
+        let [known, mode] = [version.mode, meta.permissions().mode() & 0o7777].map(|mode| format!("{mode:o}"));
+        let fields = [version.oid.as_bytes(), known.as_bytes(), mode.as_bytes(), bytes.as_bytes(), version.path.as_os_str().as_bytes()];
+        self.record.extend(nul_joined(fields.into_iter()));
+        self.record.push(0);
+        Ok(())
     }
+
+    fn save(self) -> Result<()> {
+        let file = self.keeper.keepsake_dir().join("files");
+        Ok(OpenOptions::new().append(true).create(true).open(file)?.write_all(&self.record)?)
+    }
+}
+
+impl Bytes {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "-" => Some(Bytes::CheckedOut),
+            "lf" => Some(Bytes::With(LineEnds::Lf)),
+            "crlf" => Some(Bytes::With(LineEnds::CrLf)),
+            number => number.parse().ok().map(Bytes::Copied),
+        }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bytes::CheckedOut => f.write_str("-"),
+            Bytes::With(LineEnds::Lf) => f.write_str("lf"),
+            Bytes::With(LineEnds::CrLf) => f.write_str("crlf"),
+            Bytes::Copied(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// The new versions of regular files.
+fn versions(changes: &[PathChange]) -> impl Iterator<Item = Version> {
+    changes.iter().filter(|change| change.new_mode & 0o170_000 == 0o100_000).map(Version::after)
 }
 
 fn nul_joined<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {

@@ -8,6 +8,7 @@
 mod begin;
 mod guard;
 mod home;
+mod ignored_copies;
 mod index;
 mod keepsakes;
 mod land;

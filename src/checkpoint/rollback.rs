@@ -85,7 +85,7 @@ impl Keeper {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir(label).display().to_string() });
         }
         self.repo.switch_tree(&self.private_index(), tree, base).await.context("cannot restore the work tree")?;
-        self.restore_keepsakes(&back)?;
+        self.restore_keepsakes(&back).await?;
         notices.extend(self.restore_ignored()?);
         if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
             // With the agent's ignore rules gone, files that they hid are untracked now.

@@ -76,6 +76,15 @@ impl Repo {
         call.index(index).working().answer().await
     }
 
+    /// Records files again that an index has already.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn record(&self, index: &Path, paths: &[PathBuf]) -> Result<()> {
+        let call = self.git.call(["update-index", "-z", "--stdin"]);
+        call.index(index).input(nul_joined(paths)).working().output().await.map(drop)
+    }
+
     /// Removes paths from an index, not from the work tree.
     ///
     /// # Errors

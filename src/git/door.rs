@@ -125,6 +125,12 @@ impl Git {
         self
     }
 
+    /// A variable that its calls see.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.program.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
     /// A call with these arguments.
     pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();

@@ -1,6 +1,7 @@
 //! The one door to git processes, and typed questions and actions on a repository. Knows nothing of stories.
 
 mod actions;
+mod conversion;
 mod described;
 mod door;
 mod head;
@@ -13,6 +14,7 @@ pub mod stale;
 mod stash;
 
 pub use actions::{Signature, Tolerance};
+pub use conversion::{LineEnds, Unlike, attributes_convert};
 pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;

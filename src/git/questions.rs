@@ -296,15 +296,6 @@ impl Repo {
         }
     }
 
-    /// Whether the configuration makes git change line ends on the way in or out.
-    ///
-    /// # Errors
-    /// If git cannot be run.
-    pub async fn converts_line_ends(&self) -> Result<bool> {
-        let answer = self.git.call(["config", "--get", "core.autocrlf"]).answer().await?;
-        Ok(answer.code == 0 && !answer.stdout.starts_with(b"false") || self.place.common_dir.join("info/attributes").exists())
-    }
-
     /// The value of a key in one configuration file.
     ///
     /// # Errors

@@ -560,6 +560,49 @@ fn raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort(
 }
 
 #[test]
+fn line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write() {
+    let cases: &[(&str, &str, &str, &str)] = &[
+        ("core.autocrlf", "true", "", "1\n2\n"),
+        ("core.autocrlf", "input", "", "1\r\n2\r\n"),
+        ("core.autocrlf", "input", "", "1\r\n2\n"),
+        ("core.autocrlf", "true", "", "1\r\n2\n"),
+        ("core.eol", "crlf", "* text=auto\n", "1\n2\n"),
+        ("core.eol", "lf", "f text eol=crlf\n", "1\n2\n"),
+        ("core.eol", "lf", "f text=auto eol=lf\n", "1\r\n2\r\n"),
+        ("core.eol", "lf", "f ident\n", "$Id$\n"),
+        ("core.attributesFile", "ATTRIBUTES", "", "1\n2\n"),
+    ];
+    for (key, value, attributes, bytes) in cases {
+        let world = World::new();
+        let global = world.outside("attributes");
+        fs::write(&global, "f text eol=crlf\n").unwrap();
+        world.git(&["config", key, &value.replace("ATTRIBUTES", global.to_str().unwrap())]);
+        if !attributes.is_empty() {
+            world.write(".gitattributes", attributes);
+        }
+        world.write("f", bytes);
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        let case = format!("{key}={value} {attributes}{bytes:?}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{case}");
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!(
+            "test $RALPH_STORY = 1 && {{ printf '{}' >s; {COMPLETE}; exit; }}; echo x >>f; echo x >>s; {FAILED}",
+            bytes.escape_default()
+        ));
+        world.start(&[]).code(1);
+        assert_eq!((world.read("f").as_str(), world.read("s").as_str()), (*bytes, *bytes), "{case}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{case}");
+        world.write("f", &format!("{bytes}mine\r\nand\n"));
+        world.ralph(&["resume"]).code(1);
+        assert_eq!(world.read("f"), format!("{bytes}mine\r\nand\n"), "{case}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.read("f"), *bytes, "{case}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{case}");
+    }
+}
+
+#[test]
 fn small_ignored_files_that_the_agent_deletes_come_back() {
     for end in [COMPLETE, FAILED] {
         let world = World::new();

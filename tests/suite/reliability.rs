@@ -122,6 +122,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git is not blocked for ever", "fifos_and_sockets_stop_nobody"),
     ("modes and dangling links", "as before", "modes_and_links_survive_a_failed_attempt"),
     (
+        "committed files with other line ends than `autocrlf`, `eol` or attributes would write",
+        "byte for byte as before, and `git status` stays empty",
+        "line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write",
+    ),
+    (
         "CRLF under `text=auto` or `autocrlf`, mode 0600, empty directories",
         "byte for byte as before",
         "raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort",
@@ -227,6 +232,7 @@ fn page() -> String {
     page.push_str(
         "\n## Limits\n\n- `rm -rf .git` takes everything: only a copy outside of the repository helps.\n\
          - Ignored directories, and ignored files over 1 MiB, that an agent deletes or edits are not brought back.\n\
+         - Files with mixed line ends, or behind a filter, over 1 MiB each or 32 MiB together come back as a checkout writes them.\n\
          - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
          are not looked into.\n\
          - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \

@@ -1,0 +1,221 @@
+//! What git changes in a file between the work tree and its objects: line ends, filters, encodings.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::repo::path_of;
+use super::{Oid, Repo};
+
+/// Words of attribute files that make git change bytes; `binary` and the like only keep it from doing so.
+const CONVERTING: [&[u8]; 6] = [b"text", b"eol", b"crlf", b"ident", b"filter", b"encoding"];
+/// Files that a program, a keyword or an encoding stands between, whatever their line ends are.
+const FILTERED: &str = ":(top,exclude,attr:!filter !ident !working-tree-encoding)";
+
+/// Line ends that are the same all through a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnds {
+    /// `\n`.
+    Lf,
+    /// `\r\n`.
+    CrLf,
+}
+
+impl LineEnds {
+    /// The same text with these line ends.
+    #[must_use]
+    pub fn applied(self, bytes: &[u8]) -> Vec<u8> {
+        let mut text = Vec::with_capacity(bytes.len());
+        for (at, byte) in bytes.iter().enumerate() {
+            match (self, byte) {
+                (LineEnds::Lf, b'\r') if bytes.get(at + 1) == Some(&b'\n') => {}
+                (LineEnds::CrLf, b'\n') if at == 0 || bytes[at - 1] != b'\r' => text.extend(b"\r\n"),
+                _ => text.push(*byte),
+            }
+        }
+        text
+    }
+}
+
+/// What the configuration says about line ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conversion {
+    /// `core.autocrlf`: none if it is false.
+    automatic: Option<LineEnds>,
+    /// Whether `core.eol` asks for `\r\n` in texts.
+    crlf_in_texts: bool,
+    /// Whether attributes are set for this user or repository, outside of the work tree.
+    attributes: bool,
+}
+
+impl Conversion {
+    /// Whether any file may be converted; what the attribute files of the work tree say is not known here.
+    #[must_use]
+    pub fn is_possible(self) -> bool {
+        self.automatic.is_some() || self.attributes
+    }
+
+    /// The line ends that a checkout gives to a text of nothing but `\n`, by its attributes as `ls-files --eol` prints them.
+    fn written(self, attributes: &str) -> LineEnds {
+        let is = |word| attributes.split(' ').any(|attribute| attribute == word);
+        let crlf = match self.automatic {
+            Some(ends) => ends == LineEnds::CrLf,
+            None => self.crlf_in_texts && attributes.starts_with("text"),
+        };
+        if is("eol=crlf") || crlf && !is("-text") && !is("eol=lf") { LineEnds::CrLf } else { LineEnds::Lf }
+    }
+}
+
+/// A tracked file that a checkout would write with other bytes than those that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlike {
+    /// The path from the top of the work tree.
+    pub path: PathBuf,
+    /// The mode in the index.
+    pub mode: u32,
+    /// The object in the index.
+    pub oid: Oid,
+    /// What it takes to get its bytes from what a checkout writes; none if only a copy does.
+    pub ends: Option<LineEnds>,
+}
+
+/// Whether the text of an attribute file makes git change bytes.
+#[must_use]
+pub fn attributes_convert(text: &[u8]) -> bool {
+    CONVERTING.iter().any(|word| memchr::memmem::find(text, word).is_some())
+}
+
+impl Repo {
+    /// What the configuration says about line ends, and whether there are attributes outside of the work tree.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn conversion(&self) -> Result<Conversion> {
+        let answer = self.git.call(["config", "-z", "--get-regexp", r"^core\.(autocrlf|eol|attributesfile)$"]).answer().await?;
+        let mut conversion = Conversion::default();
+        let mut files = vec![self.place.common_dir.join("info/attributes"), "/etc/gitattributes".into()];
+        let home = self.git.variable("XDG_CONFIG_HOME").map(PathBuf::from);
+        files.extend(home.or_else(|| Some(Path::new(self.git.variable("HOME")?).join(".config"))).map(|dir| dir.join("git/attributes")));
+        for entry in String::from_utf8_lossy(&answer.stdout).split('\0') {
+            let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
+            match (key, value.to_lowercase().as_str()) {
+                ("core.autocrlf", "input") => conversion.automatic = Some(LineEnds::Lf),
+                ("core.autocrlf", "true" | "yes" | "on" | "1") => conversion.automatic = Some(LineEnds::CrLf),
+                ("core.autocrlf", _) => conversion.automatic = None,
+                ("core.eol", value) => conversion.crlf_in_texts = value == "crlf",
+                // Where `~` is, git knows best; that one is named at all is reason enough to look at every file.
+                ("core.attributesfile", _) => conversion.attributes = true,
+                _ => {}
+            }
+        }
+        conversion.attributes |= files.iter().any(|file| std::fs::read(file).is_ok_and(|text| attributes_convert(&text)));
+        Ok(conversion)
+    }
+
+    /// The files of an index that a checkout would write with other bytes, or may: what a filter makes of them is not tried.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn unlike_checkout(&self, index: &Path, conversion: Conversion) -> Result<Vec<Unlike>> {
+        let output = self.git.call(["ls-files", "-z", "-s", "--eol"]).index(index).working().output().await?;
+        let mut unlike = Vec::new();
+        for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+            let file = staged(entry)?;
+            let (details, path) = halves(file.rest)?;
+            let details = String::from_utf8_lossy(details);
+            let (inside, outside, attributes) = line_ends(&details).context("git ls-files answered in an unknown form")?;
+            let ends = match (inside, outside, conversion.written(attributes)) {
+                ("lf", "lf", LineEnds::Lf) | ("lf", "crlf", LineEnds::CrLf) => continue,
+                ("lf", "lf", LineEnds::CrLf) => Some(LineEnds::Lf),
+                ("lf", "crlf", LineEnds::Lf) => Some(LineEnds::CrLf),
+                (inside, outside, _) if inside == outside => continue,
+                _ => None,
+            };
+            unlike.push(Unlike { path: path_of(path), mode: file.mode, oid: file.oid, ends });
+        }
+        let output = self.git.call(["ls-files", "-z", "-s", "--", ":/", FILTERED]).index(index).working().output().await?;
+        for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+            let file = staged(entry)?;
+            unlike.push(Unlike { path: path_of(file.rest), mode: file.mode, oid: file.oid, ends: None });
+        }
+        Ok(unlike)
+    }
+}
+
+/// One entry of an index as `ls-files -s` prints it, and what comes behind it.
+struct Staged<'a> {
+    mode: u32,
+    oid: Oid,
+    rest: &'a [u8],
+}
+
+fn staged(entry: &[u8]) -> Result<Staged<'_>> {
+    let (head, rest) = halves(entry)?;
+    let head = String::from_utf8_lossy(head);
+    let mut words = head.split(' ');
+    let unknown = "git ls-files answered in an unknown form";
+    let mode = u32::from_str_radix(words.next().context(unknown)?, 8).context(unknown)?;
+    Ok(Staged { mode, oid: words.next().context(unknown)?.parse()?, rest })
+}
+
+fn halves(entry: &[u8]) -> Result<(&[u8], &[u8])> {
+    let tab = memchr::memchr(b'\t', entry).context("git ls-files answered in an unknown form")?;
+    Ok((&entry[..tab], &entry[tab + 1..]))
+}
+
+/// `i/lf w/crlf attr/text=auto eol=lf`, with blanks for columns.
+fn line_ends(details: &str) -> Option<(&str, &str, &str)> {
+    let (inside, rest) = details.trim_end().strip_prefix("i/")?.split_once(' ')?;
+    let (outside, attributes) = rest.trim_start().strip_prefix("w/")?.split_once(' ')?;
+    Some((inside, outside, attributes.trim_start().strip_prefix("attr/")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_checkout_writes_follows_attributes_then_configuration() {
+        let none = Conversion::default();
+        let auto = Conversion { automatic: Some(LineEnds::CrLf), ..none };
+        let input = Conversion { automatic: Some(LineEnds::Lf), crlf_in_texts: true, attributes: false };
+        let eol = Conversion { crlf_in_texts: true, ..none };
+        for (conversion, attributes, crlf) in [
+            (none, "", false),
+            (none, "text eol=crlf", true),
+            (none, "text=auto", false),
+            (auto, "", true),
+            (auto, "-text", false),
+            (auto, "text eol=lf", false),
+            (auto, "text=auto", true),
+            (input, "", false),
+            (input, "text", false),
+            (input, "text eol=crlf", true),
+            (eol, "", false),
+            (eol, "text=auto", true),
+            (eol, "text=auto eol=lf", false),
+        ] {
+            assert_eq!(conversion.written(attributes) == LineEnds::CrLf, crlf, "{conversion:?} {attributes}");
+        }
+    }
+
+    #[test]
+    fn line_ends_are_applied_once() {
+        for (ends, before, after) in [
+            (LineEnds::Lf, "a\r\nb\rc\r\n", "a\nb\rc\n"),
+            (LineEnds::Lf, "a\r", "a\r"),
+            (LineEnds::CrLf, "a\nb\r\n\n", "a\r\nb\r\n\r\n"),
+            (LineEnds::CrLf, "\n", "\r\n"),
+        ] {
+            let once = ends.applied(before.as_bytes());
+            assert_eq!(once, after.as_bytes());
+            assert_eq!(ends.applied(&once), once);
+        }
+    }
+
+    #[test]
+    fn attributes_that_only_keep_git_from_converting_do_not_count() {
+        assert!(attributes_convert(b"* text=auto\n") && attributes_convert(b"*.bin filter=lfs\n"));
+        assert!(!attributes_convert(b"*.png binary\nCargo.lock linguist-generated\n"));
+    }
+}

@@ -34,8 +34,8 @@ pub mod story;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use error::{Ending, Problem};
 use report::output;
@@ -66,6 +66,12 @@ fn usage(error: &clap::Error) -> ExitCode {
             output::data(&error.render().to_string());
             ExitCode::from(Ending::Done.code())
         }
+        ErrorKind::InvalidSubcommand => {
+            output::behave_as_usual(config::Environment::capture().ok().as_ref());
+            let (text, hint) = unknown_command(error);
+            output::failure("error", &text, &[hint]);
+            ExitCode::from(Ending::Usage.code())
+        }
         _ => {
             let _ = error.print();
             ExitCode::from(Ending::Usage.code())
@@ -73,7 +79,22 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
+fn unknown_command(error: &clap::Error) -> (String, String) {
+    let typed = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(typed)) => typed.as_str(),
+        _ => "",
+    };
+    let commands = cli::Cli::command();
+    let known = commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let near = nearest::to(typed, known);
+    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let hint = near.map_or_else(|| "git ralph -h".to_owned(), |near| format!("git ralph {near}"));
+    (format!("'{}' is not a git ralph command{suggestion}", typed.escape_debug()), hint)
+}
+
 fn report_error(error: &anyhow::Error) -> Ending {
+    // Where the configuration could be read, this has been settled by it.
+    output::behave_as_usual(config::Environment::capture().ok().as_ref());
     if error.downcast_ref::<run::Quit>().is_some() {
         output::failure("error", &format!("{error}"), &["git ralph resume".to_owned()]);
         return Ending::Interrupted;

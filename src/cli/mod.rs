@@ -1,6 +1,7 @@
 //! The command line: clap definitions only, one file a command.
 
 mod abort;
+mod config;
 mod demo;
 mod doctor;
 mod finish;
@@ -18,6 +19,7 @@ mod undo;
 use clap::{Parser, Subcommand};
 
 pub use abort::Abort;
+pub use config::ConfigArgs;
 pub use demo::Demo;
 pub use doctor::Doctor;
 pub use finish::FinishArgs;
@@ -66,6 +68,8 @@ pub enum Command {
     Stop(StopArgs),
     /// Delete what finished and aborted runs keep
     Prune(Prune),
+    /// List every setting, its value and where it was set
+    Config(ConfigArgs),
     /// Check what a run needs, and say how to mend what is missing
     Doctor(Doctor),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent

@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 use crate::agent::Template;
-use crate::config::{ChangeFile, Environment, Flags, GitConfig, Settings, git_config, git_timeout, parse_change_file};
+use crate::config::{ChangeFile, Environment, Flags, GitConfig, Manners, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
 use crate::regular;
+use crate::report::output;
 use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
 use crate::story::source::{Kind, Material};
 use crate::story::{Change, ChangeName, Story, StoryId};
@@ -39,9 +40,10 @@ impl Context {
         let (place, config) = tokio::join!(discover(&plain), ask_config);
         let place = place?;
         let config = git_config::read(config)?;
+        output::behave(Manners::resolve(&environment, &config)?);
         let mut git = Git::pinned(&place.git_dir, &place.top, environment.for_git());
         if let Some(limit) = git_timeout(&config)? {
-            git = git.with_limits(Limits { query: limit, work: limit });
+            git = git.with_limits(Limits { query: limit.value, work: limit.value });
         }
         let store = Store::new(place.ralph_dir());
         Spare::revive(&store).context("cannot bring a run back whose files were deleted")?;

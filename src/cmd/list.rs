@@ -9,7 +9,7 @@ use super::context::Context;
 use crate::cli::List;
 use crate::config::Environment;
 use crate::error::Ending;
-use crate::report::{clean, output};
+use crate::report::{clean, output, state_styled};
 use crate::run::Phase;
 use crate::story::{Change, ChangeName};
 
@@ -29,7 +29,7 @@ pub async fn run(args: &List, environment: Environment) -> Result<Ending> {
     let names = context.known_changes()?;
     let rows: Vec<Row> = names.iter().map(|name| row(&context, name)).collect::<Result<_>>()?;
     if args.json {
-        output::data(&format!("{}\n", serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "changes": rows }))?));
+        output::data(&output::json(&serde_json::json!({ "schema": 1, "changes": rows })));
         return Ok(Ending::Done);
     }
     let width = rows.iter().map(|row| row.change.len()).max().unwrap_or(0);
@@ -37,7 +37,7 @@ pub async fn run(args: &List, environment: Environment) -> Result<Ending> {
     for row in &rows {
         let total = row.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
         let note = row.error.as_ref().or(row.title.as_ref()).map(|note| clean(note)).unwrap_or_default();
-        let _ = writeln!(text, "{:<width$}  {:<11}  {:>3}/{total:<3}  {note}", row.change, row.state, row.done);
+        let _ = writeln!(text, "{:<width$}  {:<11}  {:>3}/{total:<3}  {note}", row.change, state_styled(&row.state), row.done);
     }
     output::data(&text);
     Ok(Ending::Done)

@@ -1,6 +1,7 @@
 //! One file a command: each wires the parts together and does nothing else.
 
 mod abort;
+mod config;
 mod context;
 mod demo;
 mod demo_agent;
@@ -38,6 +39,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Log(args) => log::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
         Command::Prune(args) => prune::run(&args, environment).await,
+        Command::Config(args) => config::run(&args, environment).await,
         Command::Doctor(args) => doctor::run(&args, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::DemoAgent => demo_agent::run(&environment).await,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
 use crate::cli::New;
-use crate::config::{Environment, change_file_template, sourced_change_file};
+use crate::config::{Advice, Environment, change_file_template, sourced_change_file};
 use crate::error::{Ending, Problem};
 use crate::report::{Line, Tone, ask, clean, output};
 use crate::run::{SourcePlace, sources_in};
@@ -37,7 +37,7 @@ pub async fn run(args: &New, environment: Environment) -> Result<Ending> {
         None => {
             create(&context, &name, &path, &change_file_template(name.as_str()))?;
             output::data(&format!("{}\n", path.display()));
-            output::message(&Line::new(Tone::Hint, format!("fill it in, then: git ralph start {name}")));
+            output::advise(Advice::NextStep, &[format!("fill it in, then: git ralph start {name}")]);
             Ok(Ending::Done)
         }
     }
@@ -77,7 +77,7 @@ fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path
     for note in &sourced.notes {
         output::message(&Line::new(Tone::Warning, clean(note)));
     }
-    output::message(&Line::new(Tone::Hint, format!("git ralph start {name}")));
+    output::advise(Advice::NextStep, &[format!("git ralph start {name}")]);
     Ok(Ending::Done)
 }
 

@@ -8,7 +8,7 @@ use super::context::Context;
 use crate::agent::{Agent, Learnings, Prompt, Template};
 use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled, Style};
 use crate::cli::RunOptions;
-use crate::config::{Finish, Flags, Settings};
+use crate::config::{Advice, Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
 use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, watch_signals};
@@ -440,9 +440,7 @@ impl Session {
             format!("git ralph abort {change}              to have everything as it was before"),
         ];
         self.reporter_line(Tone::Plain, "the run is open");
-        for line in more.into_iter().chain(lines) {
-            self.reporter_line(Tone::Hint, &line);
-        }
+        output::advise(Advice::NextStep, &more.into_iter().chain(lines).collect::<Vec<_>>());
     }
 
     /// Ends the run in the given way.

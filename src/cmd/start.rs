@@ -10,7 +10,7 @@ use super::session::{Session, Work, brief, reporter};
 use crate::agent::Agent;
 use crate::checkpoint::{Names, plan_start, preflight};
 use crate::cli::{Resume, Start};
-use crate::config::{AgentChoice, Environment, Flags};
+use crate::config::{Advice, AgentChoice, Environment, Flags};
 use crate::error::{Ending, Problem};
 use crate::report::{Line, Tone, ask, output};
 use crate::run::{Phase, RunDir, RunState};
@@ -94,7 +94,7 @@ async fn with_agent(context: &Context, name: &ChangeName, flags: Flags) -> Resul
         }
     } else {
         output::message(&Line::new(Tone::Plain, format!("no agent is configured, using {found}")));
-        output::message(&Line::new(Tone::Hint, format!("git config ralph.agent {found}")));
+        output::advise(Advice::NextStep, &[format!("git config ralph.agent {found}")]);
     }
     Ok(Some(Flags { agent: Some(AgentChoice::Named(found.to_owned())), ..flags }))
 }

@@ -38,6 +38,8 @@ pub struct Environment {
     pub interactive: bool,
     /// Whether standard error is a terminal, so that a bar can be drawn.
     pub screen: bool,
+    /// Whether standard output is a terminal, so that long text is paged.
+    pub display: bool,
 }
 
 impl Environment {
@@ -53,13 +55,14 @@ impl Environment {
             cwd: std::env::current_dir()?,
             interactive: screen && std::io::stdin().is_terminal(),
             screen,
+            display: std::io::stdout().is_terminal(),
         })
     }
 
     /// The same person in another directory with other variables, and nobody to ask.
     #[must_use]
     pub fn moved_to(&self, cwd: &Path, vars: Vec<(OsString, OsString)>) -> Self {
-        Environment { vars: vars.into_iter().collect(), cwd: cwd.to_owned(), interactive: false, screen: self.screen }
+        Environment { vars: vars.into_iter().collect(), cwd: cwd.to_owned(), interactive: false, screen: self.screen, display: self.display }
     }
 
     /// One variable.

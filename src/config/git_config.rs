@@ -1,4 +1,4 @@
-//! What `git config` says under `ralph.`, read by one call and parsed purely.
+//! What `git config` says to us, read by one call and parsed purely.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::duration;
 use super::setting::{Origin, Setting};
 
 /// The arguments of the one call that reads everything.
-pub const QUERY: [&str; 6] = ["config", "-z", "--show-scope", "--show-origin", "--get-regexp", "^ralph\\."];
+pub const QUERY: [&str; 6] =
+    ["config", "-z", "--show-scope", "--show-origin", "--get-regexp", "^(ralph\\.|color\\.(ui|ralph)$|advice\\.ralph)"];
 
 /// git's own word for how far a configuration file reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +53,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn origin(&self) -> Origin {
+    /// Where it was set.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
         match self.scope {
             Scope::Command => Origin::Command,
             scope => Origin::Git { scope, place: self.place.clone() },
@@ -60,7 +63,7 @@ impl Entry {
     }
 }
 
-/// Everything under `ralph.`, weakest first, as git lists it.
+/// Everything under `ralph.`, and what of `color.` and `advice.` concerns us; weakest first, as git lists it.
 #[derive(Clone, Debug, Default)]
 pub struct GitConfig(Vec<Entry>);
 

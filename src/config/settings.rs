@@ -69,6 +69,32 @@ impl FromStr for LimitWait {
     }
 }
 
+/// Whether the terminal is to call the user when the loop has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bell {
+    /// Always.
+    Ring,
+    /// Never.
+    Silent,
+    /// Unless the terminal says that the user is looking at it.
+    Auto,
+}
+
+impl FromStr for Bell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Bell::Auto),
+            _ => match boolean(text) {
+                Ok(true) => Ok(Bell::Ring),
+                Ok(false) => Ok(Bell::Silent),
+                Err(_) => Err(format!("'{text}' is not one of true, false, auto")),
+            },
+        }
+    }
+}
+
 /// What the command line says; nothing here has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -162,6 +188,12 @@ pub struct Settings {
     pub hooks: Setting<bool>,
     /// Whether checkpoints are signed.
     pub sign: Setting<bool>,
+    /// The command that is told when the loop has ended.
+    pub on_finish: Option<Setting<String>>,
+    /// The command that is told when a story has landed or failed.
+    pub on_story: Option<Setting<String>>,
+    /// Whether the terminal calls the user.
+    pub bell: Setting<Bell>,
 }
 
 /// A layered value before its default.
@@ -261,18 +293,24 @@ impl Settings {
                 .unwrap_or(Setting::new(Finish::Ask, Origin::Default)),
             hooks: layers.pick(None, |_| None, "ralph.hooks", boolean)?.unwrap_or(Setting::new(false, Origin::Default)),
             sign: layers.pick(None, |_| None, "ralph.sign", boolean)?.unwrap_or(Setting::new(false, Origin::Default)),
+            on_finish: layers.pick(None, |_| None, "ralph.onFinish", command)?,
+            on_story: layers.pick(None, |_| None, "ralph.onStory", command)?,
+            bell: layers.pick(None, |_| None, "ralph.bell", Bell::from_str)?.unwrap_or(Setting::new(Bell::Auto, Origin::Default)),
         })
     }
+}
+
+fn command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("a command is needed here".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// The time limit of our own git calls: `ralph.gitTimeout`, if set.
 ///
 /// # Errors
 /// If the value cannot be read.
-pub fn git_timeout(git: &GitConfig) -> Result<Option<Option<Duration>>> {
+pub fn git_timeout(git: &GitConfig) -> Result<Option<Setting<Option<Duration>>>> {
     let command = git.get(Layer::Command, "ralph.gitTimeout", limit)?;
-    let setting = command.map_or_else(|| git.get(Layer::Files, "ralph.gitTimeout", limit), |found| Ok(Some(found)))?;
-    Ok(setting.map(|setting| setting.value))
+    command.map_or_else(|| git.get(Layer::Files, "ralph.gitTimeout", limit), |found| Ok(Some(found)))
 }
 
 #[cfg(test)]

@@ -53,9 +53,9 @@ pub fn doctor_text(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
         let mark = match check.health {
-            Health::Green => "ok",
-            Health::Note => "--",
-            Health::Red => "!!",
+            Health::Green => console::style("ok").green(),
+            Health::Note => console::style("--").dim(),
+            Health::Red => console::style("!!").red(),
         };
         let _ = writeln!(text, "{mark}  {:<width$}  {}", check.name, clean(&check.found));
         if let Some(mend) = &check.mend {
@@ -68,5 +68,5 @@ pub fn doctor_text(checks: &[Check]) -> String {
 /// The checks for programs.
 #[must_use]
 pub fn doctor_json(checks: &[Check]) -> String {
-    serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "checks": checks })).unwrap_or_default() + "\n"
+    super::output::json(&serde_json::json!({ "schema": 1, "checks": checks }))
 }

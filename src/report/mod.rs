@@ -4,6 +4,7 @@
 
 pub mod ask;
 mod clean;
+mod config;
 mod doctor;
 mod json;
 mod kept;
@@ -16,13 +17,14 @@ mod terminal;
 mod words;
 
 pub use clean::clean;
+pub use config::{config_json, config_text};
 pub use doctor::{Check, Health, doctor_json, doctor_text};
 pub use json::Json;
 pub use kept::{Kept, Spot};
 pub use lines::{Lines, Verbosity};
 pub use log::{Chronicle, LogView, log_text};
 pub use prune::{prune_text, prune_words};
-pub use status::{StatusView, StoryView, status_json, status_text};
+pub use status::{StatusView, StoryView, state_styled, status_json, status_text};
 pub use terminal::Terminal;
 pub use words::{Line, Tone, event_lines, head_words};
 

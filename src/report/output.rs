@@ -1,12 +1,42 @@
-//! The two standard streams. A reader that has gone away is no error.
+//! The two standard streams, in the manner that was asked for. A reader that has gone away is no error.
 
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use super::{Line, Tone};
+use crate::config::{Advice, Environment, Manners, Wanted};
+
+static MANNERS: OnceLock<Manners> = OnceLock::new();
+
+/// Settles how everything from here on is said; the first word on it counts.
+pub fn behave(manners: Manners) {
+    let manners = MANNERS.get_or_init(|| manners);
+    console::set_colors_enabled(manners.colour);
+    console::set_colors_enabled_stderr(manners.colour_errors);
+}
+
+/// The same where no configuration could be read.
+pub fn behave_as_usual(environment: Option<&Environment>) {
+    behave(environment.map(Manners::usual).unwrap_or_default());
+}
 
 /// Writes data to standard output.
 pub fn data(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// A document for programs, as it is printed.
+#[must_use]
+pub fn json(document: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(document).unwrap_or_default() + "\n"
+}
+
+/// Whether anybody still reads standard output: somebody who follows a run has to know.
+#[must_use]
+pub fn try_data(text: &str) -> bool {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
 /// Writes a message to standard error, in git's manner.
@@ -16,18 +46,30 @@ pub fn message(line: &Line) {
 
 /// An error with its hints, as a command ends with it.
 pub fn failure(label: &str, text: &str, hints: &[String]) {
-    let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "{label}: {text}");
+    message(&Line::new(Tone::Plain, format!("{} {text}", console::style(format!("{label}:")).red().for_stderr())));
+    advise(Advice::Problem, hints);
+}
+
+/// Hints of a kind, and how to switch them off.
+pub fn advise(advice: Advice, hints: &[String]) {
+    let wanted = MANNERS.get().copied().unwrap_or_default().wants(advice);
+    if hints.is_empty() || wanted == Wanted::No {
+        return;
+    }
     for hint in hints {
-        let _ = writeln!(stderr, "hint: {hint}");
+        message(&Line::new(Tone::Hint, hint.clone()));
+    }
+    if wanted == Wanted::Unasked {
+        message(&Line::new(Tone::Hint, format!("Disable this message with \"git config {} false\"", advice.key())));
     }
 }
 
 pub(super) fn prefixed(line: &Line) -> String {
+    let label = |word: &str| console::style(word.to_owned()).for_stderr();
     match line.tone {
         Tone::Plain => line.text.clone(),
-        Tone::Warning => format!("warning: {}", line.text),
-        Tone::Error => format!("error: {}", line.text),
-        Tone::Hint => format!("hint: {}", line.text),
+        Tone::Warning => format!("{} {}", label("warning:").yellow(), line.text),
+        Tone::Error => format!("{} {}", label("error:").red(), line.text),
+        Tone::Hint => format!("{}", label(&format!("hint: {}", line.text)).yellow()),
     }
 }

@@ -173,7 +173,7 @@ pub fn status_text(view: &StatusView) -> String {
             Some(outcome) if story.state != "done" => format!("; the last attempt {outcome}"),
             _ => String::new(),
         };
-        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}{}", story.state, story.id, clean(&story.title), story.used);
+        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}{}", state_styled(story.state), story.id, clean(&story.title), story.used);
     }
     for (at, command) in view.next.iter().enumerate() {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });
@@ -181,8 +181,19 @@ pub fn status_text(view: &StatusView) -> String {
     text
 }
 
+/// The word for a state, coloured by how good it is.
+pub fn state_styled(state: &str) -> console::StyledObject<&str> {
+    let word = console::style(state);
+    match state {
+        "done" | "finished" => word.green(),
+        "failed" | "unsettled" => word.red(),
+        "working" | "open" | "starting" => word.yellow(),
+        _ => word,
+    }
+}
+
 /// The status for programs.
 #[must_use]
 pub fn status_json(view: &StatusView) -> String {
-    serde_json::to_string_pretty(view).unwrap_or_default() + "\n"
+    super::output::json(view)
 }

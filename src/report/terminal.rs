@@ -28,13 +28,7 @@ impl Default for Terminal {
 
 impl Terminal {
     fn say(&self, tone: Tone, text: &str) {
-        let line = super::Line::new(tone, text);
-        let styled = match tone {
-            Tone::Plain => console::style(output::prefixed(&line)),
-            Tone::Warning | Tone::Hint => console::style(output::prefixed(&line)).yellow(),
-            Tone::Error => console::style(output::prefixed(&line)).red(),
-        };
-        let _ = self.screen.println(styled.for_stderr().to_string());
+        let _ = self.screen.println(output::prefixed(&super::Line::new(tone, text)));
     }
 
     fn run(&self, title: String) {

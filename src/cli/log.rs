@@ -9,4 +9,19 @@ pub struct LogArgs {
     pub change: Option<String>,
     /// Only this story; can be named alone
     pub story: Option<String>,
+    /// Look at run N of the change, not at its last one
+    #[arg(long, value_name = "N")]
+    pub run: Option<u32>,
+    /// Print what the agent said and did in attempt N of the story
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    pub attempt: Option<u32>,
+    /// With --attempt: what the agent printed, byte for byte
+    #[arg(long, requires = "attempt", conflicts_with = "json")]
+    pub raw: bool,
+    /// Print what happens, as it happens, until the loop ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Print JSON; with --follow one event a line
+    #[arg(long)]
+    pub json: bool,
 }

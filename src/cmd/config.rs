@@ -18,7 +18,11 @@ pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<Ending> 
         None => Settings::resolve(&flags, None, &context.config)?,
     };
     let listed = listing(&settings, &context.config, git_timeout(&context.config)?.as_ref());
-    output::data(&if args.json { output::json(&config_json(change.as_ref().map(ChangeName::as_str), &listed)) } else { config_text(&listed) });
+    output::data(&if args.json {
+        output::json(&config_json(change.as_ref().map(ChangeName::as_str), &listed))
+    } else {
+        config_text(&listed)
+    });
     for (entry, near) in strangers(&context.config) {
         let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
         output::message(&Line::new(Tone::Warning, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin())));

@@ -10,6 +10,7 @@ use crate::agent::Template;
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Manners, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Repo, discover};
+use crate::process::page;
 use crate::regular;
 use crate::report::output;
 use crate::run::{Holder, Lock, OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Spare, Store, openspec_archived, openspec_changes};
@@ -172,6 +173,19 @@ impl Context {
         bail!(
             Problem::fatal(format!("'{0}' has no story '{text}'{suggestion}", run.change)).hint(format!("git ralph status {}", run.change))
         )
+    }
+
+    /// Shows a long text: through the user's pager on a terminal, else as it is.
+    pub async fn page(&self, text: &str) {
+        let environment = &self.environment;
+        if environment.display && environment.get("GIT_PAGER_IN_USE").is_none() {
+            let asked = Git::plain(environment.cwd.clone(), environment.as_typed()).call(["var", "GIT_PAGER"]).line().await;
+            let pager = asked.unwrap_or_default();
+            if !matches!(pager.trim(), "" | "cat") && page(&pager, environment.for_pager(), &environment.cwd, text).await {
+                return;
+            }
+        }
+        output::data(text);
     }
 
     /// A path as a person would type it here.

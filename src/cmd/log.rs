@@ -1,14 +1,26 @@
-//! `git ralph log`: a run looked back at.
+//! `git ralph log`: a run looked back at, or one attempt of it.
 
-use anyhow::{Result, bail};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
+use super::follow::{Telling, follow};
+use crate::agent::{Agent, Format, Profile, Said};
 use crate::cli::LogArgs;
-use crate::config::Environment;
+use crate::config::{AgentChoice, Environment};
 use crate::error::{Ending, Problem};
-use crate::report::{Chronicle, Kept, LogView, Spot, log_text, output};
-use crate::run::{RunDir, RunState, replay};
+use crate::regular;
+use crate::report::{
+    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, said_line,
+};
+use crate::run::{RunDir, RunState, Transcript, replay};
 use crate::story::{ChangeName, StoryId};
+
+/// How much of the end of a gate's output or of standard error is shown.
+const TAIL: u64 = 64 * 1024;
 
 /// What is looked at.
 struct Subject {
@@ -20,14 +32,119 @@ struct Subject {
 /// Prints what has happened in a run.
 pub async fn run(args: &LogArgs, environment: Environment) -> Result<Ending> {
     let context = Context::open(environment).await?;
-    let Subject { run, state, story } = subject(&context, args)?;
+    let subject = in_run(&context, subject(&context, args)?, args)?;
+    let Subject { run, state, story } = &subject;
+    if args.follow {
+        let telling = if args.json { Telling::Json } else { Telling::Words };
+        return follow(&context, run, story.as_ref(), telling).await;
+    }
+    let chronicle = chronicle(run)?;
+    if let Some(number) = args.attempt {
+        return attempt(&context, &subject, &chronicle, number, args).await;
+    }
+    let kept = kept(&context, &run.change, &chronicle, story.as_ref()).await?;
+    let owner = context.owner_of(state);
+    let view = LogView::new(&chronicle, &context.stories(run, state), story.as_ref(), owner, kept).after(earlier(&context, run)?);
+    if args.json {
+        output::data(&log_json(&view));
+    } else {
+        context.page(&log_text(&view)).await;
+    }
+    Ok(Ending::Done)
+}
+
+fn chronicle(run: &RunDir) -> Result<Chronicle> {
     let mut chronicle = Chronicle::default();
     replay(&run.journal(), |record| chronicle.take(record))?;
-    let kept = kept(&context, &run.change, &chronicle, story.as_ref()).await?;
-    let owner = context.owner_of(&state);
-    let view = LogView::new(&chronicle, &context.stories(&run, &state), story.as_ref(), owner, kept);
-    output::data(&log_text(&view));
+    Ok(chronicle)
+}
+
+/// The runs of the change before this one.
+fn earlier(context: &Context, run: &RunDir) -> Result<Vec<RunView>> {
+    let runs = context.store.runs(&run.change)?;
+    runs.iter().filter(|earlier| earlier.number < run.number).map(|earlier| Ok(chronicle(earlier)?.view())).collect()
+}
+
+/// The run that `--run` names, if it names one.
+fn in_run(context: &Context, subject: Subject, args: &LogArgs) -> Result<Subject> {
+    let Some(number) = args.run.filter(|number| *number != subject.run.number) else { return Ok(subject) };
+    let runs = context.store.runs(&subject.run.change)?;
+    let numbers: Vec<String> = runs.iter().map(|run| run.number.to_string()).collect();
+    let Some(run) = runs.into_iter().find(|run| run.number == number) else {
+        bail!(Problem::fatal(format!("'{}' has no run {number}, only {}", subject.run.change, numbers.join(", "))).hint("git ralph log"))
+    };
+    let state = run.state()?;
+    Ok(Subject { run, state, ..subject })
+}
+
+/// How the agent of that name prints.
+pub fn format_of(context: &Context, agent: &str) -> Format {
+    let configured = Agent::resolve(&AgentChoice::Named(agent.to_owned()), None, &context.config).ok().map(|agent| agent.format);
+    configured.or_else(|| Profile::of(agent).map(|profile| profile.format)).unwrap_or(Format::Text)
+}
+
+/// Prints one attempt.
+async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, number: u32, args: &LogArgs) -> Result<Ending> {
+    let run = &subject.run;
+    let story = match &subject.story {
+        Some(story) => story.clone(),
+        None => only_story(run, chronicle, number)?,
+    };
+    let Some(view) = chronicle.attempt(&story, number) else {
+        let numbers: Vec<String> = chronicle.numbers(&story).iter().map(u32::to_string).collect();
+        let known = if numbers.is_empty() { "none yet".to_owned() } else { format!("only {}", numbers.join(", ")) };
+        bail!(Problem::fatal(format!("'{story}' has no attempt {number}, {known}")).hint(format!("git ralph log {} {story}", run.change)))
+    };
+    let dir = run.attempt(&story, number);
+    let stdout = dir.join("stdout");
+    let missing = || format!("the transcript of attempt {number} of '{story}' is not there: cannot read {}", stdout.display());
+    if args.raw {
+        let mut file = File::open(&stdout).with_context(missing)?;
+        // A reader that has gone away is no error.
+        let _ = io::copy(&mut file, &mut io::stdout().lock());
+        return Ok(Ending::Done);
+    }
+    let mut said = Vec::new();
+    Transcript::open(&stdout, format_of(context, &view.agent)).with_context(missing)?.rest(&mut |line| {
+        said.push(match line {
+            Said::Text(text) => said_line(None, text),
+            Said::Tool { name, target } => said_line(Some(name), target),
+        });
+    })?;
+    let running = context.owner_of(&subject.state).is_some();
+    let page = AttemptPage { story: &story, view, running, said, errors: tail(&dir.join("stderr")), gates: gates(&dir) };
+    if args.json {
+        output::data(&output::json(&attempt_json(&page)));
+    } else {
+        context.page(&attempt_text(&page)).await;
+    }
     Ok(Ending::Done)
+}
+
+fn tail(path: &Path) -> String {
+    String::from_utf8_lossy(&regular::tail(path, TAIL).unwrap_or_default()).into_owned()
+}
+
+fn gates(dir: &Path) -> Vec<String> {
+    (1..).map(|number| dir.join(format!("gate-{number}"))).take_while(|path| path.exists()).map(|path| tail(&path)).collect()
+}
+
+/// The story that is meant when only one has such an attempt.
+fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryId> {
+    let stories: Vec<&StoryId> = chronicle.stories_with(number).collect();
+    match stories.as_slice() {
+        [only] => Ok((*only).clone()),
+        [] => bail!(Problem::fatal(format!("no story of '{}' has an attempt {number}", run.change)).hint("git ralph log")),
+        several => {
+            let problem = Problem::fatal(format!("attempt {number} of which story?"));
+            bail!(
+                several
+                    .iter()
+                    .take(5)
+                    .fold(problem, |problem, story| { problem.hint(format!("git ralph log {} '{story}' --attempt {number}", run.change)) })
+            )
+        }
+    }
 }
 
 /// What refs of the change keep, but for those that are about another story.

@@ -7,6 +7,7 @@ mod demo;
 mod demo_agent;
 mod doctor;
 mod finish;
+mod follow;
 mod list;
 mod log;
 mod new;

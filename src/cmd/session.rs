@@ -8,14 +8,14 @@ use super::context::Context;
 use crate::agent::{Agent, Learnings, Prompt, Template};
 use crate::checkpoint::{Beginning, Departure, Footing, Keeper, Landed, Notice, Route, Settled, Style};
 use crate::cli::RunOptions;
-use crate::config::{Advice, Finish, Flags, Settings};
+use crate::config::{Advice, Bell, Finish, Flags, Settings};
 use crate::error::{Ending, Problem};
 use crate::git::Head;
 use crate::process::{Adoption, Stop, StopHandle, Trail, Urgency, stop_channel, watch_signals};
-use crate::report::{Json, Line, Lines, Reporter, Tee, Terminal, Tone, Verbosity, ask, head_words, output};
+use crate::report::{Json, Line, Lines, Reporter, Screen, Tee, Terminal, Tone, Verbosity, ask, end_words, head_words, output, ring};
 use crate::run::{
     End, Event, Journal, Lock, Opening, Orchestrator, Outcome, Phase, Policy, Progress, Quit, RunDir, RunState, Scribe, SourcePlace, Spare,
-    Stage, StopKind, Workshop, attempt, set_marks, take_marks_back, watch_stop_request,
+    Stage, StopKind, Transcript, Workshop, attempt, set_marks, take_marks_back, watch_stop_request,
 };
 use crate::story::{Change, ChangeName, Story, StoryId};
 
@@ -222,7 +222,7 @@ impl Session {
     }
 
     pub(super) async fn record(&mut self, event: Event) -> Result<()> {
-        Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter }.record(event).await
+        Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.record(event).await
     }
 
     /// Records the last event of a run.
@@ -293,6 +293,7 @@ impl Session {
         warn_of_budget(&work);
         let end = self.run_loop(&work).await?;
         self.reporter.rest();
+        self.call_the_user(&end, work.settings.bell.value).await;
         let asked = self.complete(&end, work.settings.finish.value).await?;
         Ok(match (&end, asked) {
             (End::Interrupted { .. }, _) | (_, Completion::Interrupted) => Ending::Interrupted,
@@ -309,6 +310,19 @@ impl Session {
         })
     }
 
+    /// The terminal's bell, for a user who is looking elsewhere; who stops the loop is there.
+    async fn call_the_user(&self, end: &End, bell: Bell) {
+        let environment = &self.context.environment;
+        if !environment.screen || matches!(end, End::Stopped | End::Interrupted { .. }) {
+            return;
+        }
+        let screen = Screen::named(environment.get("TERM").and_then(|term| term.to_str()).unwrap_or_default());
+        // Nobody can answer who has no keyboard here.
+        let bell = if bell == Bell::Auto && !environment.interactive { Bell::Ring } else { bell };
+        let text = end_words(end, &self.state);
+        let _ = tokio::task::spawn_blocking(move || ring(bell, screen, &text)).await;
+    }
+
     /// What an agent used up whose watcher was killed counts too; it printed it.
     async fn find_usage(&mut self, agent: &Agent) -> Result<()> {
         let cut_short = |progress: &Progress| progress.stage == Stage::Rejected && progress.outcome == Some(Outcome::Interrupted);
@@ -322,7 +336,7 @@ impl Session {
             .collect();
         for (story, attempt) in half {
             let stdout = self.run.attempt(&story, attempt).join("stdout");
-            let usage = attempt::usage_in_transcript(&stdout, agent.format).unwrap_or_default();
+            let usage = Transcript::open(&stdout, agent.format).and_then(Transcript::usage).unwrap_or_default();
             if !usage.is_empty() {
                 self.record(Event::UsageFound { story, attempt, usage }).await?;
             }

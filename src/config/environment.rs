@@ -62,7 +62,13 @@ impl Environment {
     /// The same person in another directory with other variables, and nobody to ask.
     #[must_use]
     pub fn moved_to(&self, cwd: &Path, vars: Vec<(OsString, OsString)>) -> Self {
-        Environment { vars: vars.into_iter().collect(), cwd: cwd.to_owned(), interactive: false, screen: self.screen, display: self.display }
+        Environment {
+            vars: vars.into_iter().collect(),
+            cwd: cwd.to_owned(),
+            interactive: false,
+            screen: self.screen,
+            display: self.display,
+        }
     }
 
     /// One variable.
@@ -84,6 +90,23 @@ impl Environment {
     #[must_use]
     pub fn for_discovery(&self) -> Vec<(OsString, OsString)> {
         self.merged(self.vars.clone(), &SILENT)
+    }
+
+    /// All of it, as it was typed.
+    #[must_use]
+    pub fn as_typed(&self) -> Vec<(OsString, OsString)> {
+        self.vars.clone().into_iter().collect()
+    }
+
+    /// For a pager: what git sets for it, where the user has not.
+    #[must_use]
+    pub fn for_pager(&self) -> Vec<(OsString, OsString)> {
+        let mut vars = self.vars.clone();
+        for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
+            vars.entry(name.into()).or_insert_with(|| value.into());
+        }
+        vars.insert("GIT_PAGER_IN_USE".into(), "1".into());
+        vars.into_iter().collect()
     }
 
     /// For our own git calls: nothing that redirects or blinds them.

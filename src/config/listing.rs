@@ -21,7 +21,9 @@ pub struct Listed {
 /// Every setting, in the order of the table of keys; of agents those keys that are set.
 #[must_use]
 pub fn listing(settings: &Settings, git: &GitConfig, git_timeout: Option<&Setting<Option<Duration>>>) -> Vec<Listed> {
-    KEYS.iter().flat_map(|key| if key.name.contains("<name>") { of_agents(key, git) } else { vec![one(key, settings, git_timeout)] }).collect()
+    KEYS.iter()
+        .flat_map(|key| if key.name.contains("<name>") { of_agents(key, git) } else { vec![one(key, settings, git_timeout)] })
+        .collect()
 }
 
 /// Entries under `ralph.` that nothing reads, with the key that may be meant.
@@ -164,7 +166,8 @@ mod tests {
             ("command", "ralph.gittimeout", "2m"),
             ("local", "ralph.onstory", "notify"),
         ]);
-        let of = |key: &str| list.iter().find(|listed| listed.key == key).map(|listed| (listed.values.join("|"), listed.origin.to_string()));
+        let of =
+            |key: &str| list.iter().find(|listed| listed.key == key).map(|listed| (listed.values.join("|"), listed.origin.to_string()));
         assert_eq!(of("ralph.verify"), Some(("a|b".into(), "local git config (file:x)".into())));
         assert_eq!(of("ralph.mine.cmd"), Some(("run".into(), "local git config (file:x)".into())));
         assert_eq!(of("ralph.gitTimeout"), Some(("2m".into(), "git -c".into())));

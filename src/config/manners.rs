@@ -64,10 +64,8 @@ impl Manners {
     pub fn resolve(environment: &Environment, config: &GitConfig) -> Result<Self> {
         let own = config.read_last("color.ralph", colour)?;
         let colour = own.map_or_else(|| config.read_last("color.ui", colour), |own| Ok(Some(own)))?;
-        Ok(Self::of(environment, colour.unwrap_or(Colour::Auto)).with_advice(
-            advice(environment, config, Advice::NextStep)?,
-            advice(environment, config, Advice::Problem)?,
-        ))
+        Ok(Self::of(environment, colour.unwrap_or(Colour::Auto))
+            .with_advice(advice(environment, config, Advice::NextStep)?, advice(environment, config, Advice::Problem)?))
     }
 
     /// What holds where no configuration could be read.
@@ -86,11 +84,7 @@ impl Manners {
             Colour::Auto => terminal && !plain,
         };
         // A pager that git has started shows colours too.
-        Manners {
-            colour: on(environment.display || set("GIT_PAGER_IN_USE")),
-            colour_errors: on(environment.screen),
-            ..Manners::default()
-        }
+        Manners { colour: on(environment.display || set("GIT_PAGER_IN_USE")), colour_errors: on(environment.screen), ..Manners::default() }
     }
 
     fn with_advice(self, next_step: Wanted, problem: Wanted) -> Self {

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::clean;
 use super::words::count;
 use crate::git::{DescribedRef, PathChange, RefList};
@@ -24,12 +26,15 @@ pub struct Spot<'a> {
 }
 
 /// A ref, what it keeps, and what to type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Kept {
+    #[serde(rename = "ref")]
     name: String,
     what: String,
     look: String,
     back: Option<String>,
+    #[serde(skip)]
     unnamed: usize,
 }
 

@@ -1,5 +1,6 @@
 //! Plain lines on standard error: what there is without a terminal.
 
+use super::words::callback_words;
 use super::{Activity, Reporter, Tone, event_lines, output};
 use crate::run::{Record, RunState};
 
@@ -39,6 +40,9 @@ impl Reporter for Lines {
     }
 
     fn activity(&self, activity: &Activity<'_>) {
+        if let Activity::CallbackFailed { failure } = activity {
+            output::message(&super::Line::new(Tone::Warning, callback_words(failure)));
+        }
         if self.verbosity < Verbosity::Verbose {
             return;
         }

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 
 use super::kept::without_run;
 use super::status::phase_word;
-use super::words::{head_words, outcome_words, span, usage_words};
+use super::words::{count, head_words, outcome_words, span, usage_words};
 use super::{Kept, clean};
+use crate::cost::Cost;
 use crate::run::{Event, Record, RunState, Usage};
 use crate::story::{Story, StoryId};
 
@@ -23,30 +25,64 @@ pub struct Chronicle {
 }
 
 /// Everything that `log` shows.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct LogView {
-    head: String,
+    schema: u32,
+    #[serde(flatten)]
+    run: RunView,
     running: bool,
     stories: Vec<StoryLog>,
     kept: Vec<Kept>,
+    earlier_runs: Vec<RunView>,
 }
 
-#[derive(Debug)]
+/// One run in a line.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunView {
+    change: String,
+    run: u32,
+    state: &'static str,
+    original: String,
+    started: Option<Timestamp>,
+    done: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct StoryLog {
     id: String,
     title: String,
     attempts: Vec<AttemptView>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct AttemptView {
+/// One attempt.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AttemptView {
+    #[serde(rename = "attempt")]
     number: u32,
+    /// What a person calls the agent.
+    pub agent: String,
+    started: Option<Timestamp>,
     outcome: Option<String>,
     milliseconds: Option<u64>,
-    usage: Usage,
+    tokens: u64,
+    cost_usd: Option<f64>,
+    #[serde(skip)]
+    used: String,
     checkpoint: Option<String>,
     rescues: Vec<String>,
     undone: Option<String>,
+}
+
+impl AttemptView {
+    fn uses(&mut self, usage: &Usage) {
+        self.tokens = usage.tokens();
+        self.cost_usd = usage.cost.map(Cost::as_dollars);
+        self.used = usage_words(usage);
+    }
 }
 
 impl Chronicle {
@@ -55,8 +91,9 @@ impl Chronicle {
         self.state.apply(&record.event);
         self.started.get_or_insert(record.at);
         match &record.event {
-            Event::AttemptStarted { story, attempt, .. } => {
-                self.attempts.entry(story.clone()).or_default().push(AttemptView { number: *attempt, ..AttemptView::default() });
+            Event::AttemptStarted { story, attempt, agent, .. } => {
+                let view = AttemptView { number: *attempt, agent: agent.clone(), started: Some(record.at), ..AttemptView::default() };
+                self.attempts.entry(story.clone()).or_default().push(view);
             }
             // An agent that was at work when its watcher died is nobody's now.
             Event::RunResumed {} => {
@@ -83,9 +120,9 @@ impl Chronicle {
         match event {
             Event::AgentEnded { story, attempt, milliseconds, usage, .. } => self.edit(story, *attempt, |view| {
                 view.milliseconds = Some(*milliseconds);
-                view.usage = usage.clone();
+                view.uses(usage);
             }),
-            Event::UsageFound { story, attempt, usage } => self.edit(story, *attempt, |view| view.usage = usage.clone()),
+            Event::UsageFound { story, attempt, usage } => self.edit(story, *attempt, |view| view.uses(usage)),
             Event::AttemptRejected { story, attempt, outcome } => {
                 self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
             }
@@ -102,6 +139,37 @@ impl Chronicle {
         let view = self.attempts.get_mut(story).and_then(|views| views.iter_mut().rev().find(|view| view.number == attempt));
         if let Some(view) = view {
             change(view);
+        }
+    }
+
+    /// The attempts of a story with the given number; one that an undo took back may have the number of a later one.
+    #[must_use]
+    pub fn attempt(&self, story: &StoryId, number: u32) -> Option<&AttemptView> {
+        self.attempts.get(story)?.iter().rev().find(|view| view.number == number)
+    }
+
+    /// The stories that have an attempt of the given number.
+    pub fn stories_with(&self, number: u32) -> impl Iterator<Item = &StoryId> {
+        self.attempts.iter().filter(move |(_, views)| views.iter().any(|view| view.number == number)).map(|(story, _)| story)
+    }
+
+    /// The numbers of a story's attempts.
+    #[must_use]
+    pub fn numbers(&self, story: &StoryId) -> Vec<u32> {
+        self.attempts.get(story).into_iter().flatten().map(|view| view.number).collect()
+    }
+
+    /// The run in a line.
+    #[must_use]
+    pub fn view(&self) -> RunView {
+        let opening = self.state.opening.as_ref();
+        RunView {
+            change: opening.map_or_else(String::new, |opening| opening.change.to_string()),
+            run: opening.map_or(0, |opening| opening.run),
+            state: phase_word(&self.state.phase),
+            original: opening.map_or_else(String::new, |opening| head_words(&opening.original)),
+            started: self.started,
+            done: self.state.stories.keys().filter(|story| self.state.has_landed(story)).count(),
         }
     }
 
@@ -124,25 +192,31 @@ impl LogView {
             attempts: chronicle.attempts.get(&story.id).cloned().unwrap_or_default(),
         };
         let stories = stories.iter().filter(|story| only.is_none_or(|only| story.id == *only)).map(story).collect();
-        LogView { head: head(chronicle, owner.is_some()), running: owner.is_some(), stories, kept }
+        LogView { schema: 1, run: chronicle.view(), running: owner.is_some(), stories, kept, earlier_runs: Vec::new() }
+    }
+
+    /// The same with the runs of the change before it.
+    #[must_use]
+    pub fn after(mut self, earlier_runs: Vec<RunView>) -> Self {
+        self.earlier_runs = earlier_runs;
+        self
     }
 }
 
-fn head(chronicle: &Chronicle, running: bool) -> String {
-    let state = &chronicle.state;
+fn when(run: &RunView) -> String {
+    run.started.map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}
+
+fn head(run: &RunView, running: bool) -> String {
     let running = if running { ", running" } else { "" };
-    let when = chronicle.started.map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default();
-    let (change, run, original) = state
-        .opening
-        .as_ref()
-        .map_or_else(Default::default, |opening| (opening.change.to_string(), opening.run, head_words(&opening.original)));
-    format!("{change}, run {run}: {}{running}, from {original}, started {when}", phase_word(&state.phase))
+    let RunView { change, run: number, state, original, .. } = run;
+    format!("{change}, run {number}: {state}{running}, from {original}, started {}", when(run))
 }
 
 /// The log for people.
 #[must_use]
 pub fn log_text(view: &LogView) -> String {
-    let mut text = format!("{}\n", clean(&view.head));
+    let mut text = format!("{}\n", console::style(clean(&head(&view.run, view.running))).bold());
     for story in &view.stories {
         let title = if story.title == story.id { String::new() } else { format!(": {}", clean(&story.title)) };
         let _ = writeln!(text, "{}{title}", story.id);
@@ -159,14 +233,31 @@ pub fn log_text(view: &LogView) -> String {
     for kept in &view.kept {
         kept.write(&mut text);
     }
+    if !view.earlier_runs.is_empty() {
+        let _ = writeln!(text, "earlier runs");
+    }
+    for run in &view.earlier_runs {
+        let done = count(run.done, "story").replace("storys", "stories");
+        let _ = writeln!(text, "  {}: {}, {done} done, started {}", run.run, run.state, when(run));
+    }
     text
 }
 
-fn attempt_words(attempt: &AttemptView, running: bool) -> String {
+/// The log for programs.
+#[must_use]
+pub fn log_json(view: &LogView) -> String {
+    super::output::json(view)
+}
+
+/// What there is to say about an attempt.
+#[must_use]
+pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
     let unsettled = if running { "is under way" } else { "was cut short" };
-    let mut text = format!("attempt {} {}", attempt.number, attempt.outcome.as_deref().unwrap_or(unsettled));
+    let outcome = attempt.outcome.as_deref().unwrap_or(unsettled);
+    let outcome = if outcome == "done" { console::style(outcome).green() } else { console::style(outcome).red() };
+    let mut text = format!("attempt {} {outcome}", attempt.number);
     if let Some(milliseconds) = attempt.milliseconds {
-        let _ = write!(text, " ({}{})", span(milliseconds), usage_words(&attempt.usage));
+        let _ = write!(text, " ({}{})", span(milliseconds), attempt.used);
     }
     if let Some(checkpoint) = &attempt.checkpoint {
         let _ = write!(text, ", checkpoint {checkpoint}");

@@ -3,6 +3,7 @@
 //! Never decides anything.
 
 pub mod ask;
+mod bell;
 mod clean;
 mod config;
 mod doctor;
@@ -14,23 +15,26 @@ pub mod output;
 mod prune;
 mod status;
 mod terminal;
+mod transcript;
 mod words;
 
+pub use bell::{Screen, ring};
 pub use clean::clean;
 pub use config::{config_json, config_text};
 pub use doctor::{Check, Health, doctor_json, doctor_text};
 pub use json::Json;
 pub use kept::{Kept, Spot};
 pub use lines::{Lines, Verbosity};
-pub use log::{Chronicle, LogView, log_text};
+pub use log::{AttemptView, Chronicle, LogView, RunView, attempt_words, log_json, log_text};
 pub use prune::{prune_text, prune_words};
 pub use status::{StatusView, StoryView, state_styled, status_json, status_text};
 pub use terminal::Terminal;
-pub use words::{Line, Tone, event_lines, head_words};
+pub use transcript::{AttemptPage, attempt_json, attempt_text, said_line};
+pub use words::{Line, Tone, end_words, event_lines, head_words};
 
 use jiff::Timestamp;
 
-use crate::run::{Record, RunState};
+use crate::run::{CallbackFailure, Record, RunState};
 use crate::story::StoryId;
 
 /// What happens between two events: worth showing, not worth keeping.
@@ -65,6 +69,11 @@ pub enum Activity<'a> {
         story: &'a StoryId,
         /// The time.
         until: Timestamp,
+    },
+    /// A command of the user's that was told of an event did not do well.
+    CallbackFailed {
+        /// Which, and how.
+        failure: &'a CallbackFailure,
     },
     /// A gate is running.
     GateStarted {

@@ -173,7 +173,14 @@ pub fn status_text(view: &StatusView) -> String {
             Some(outcome) if story.state != "done" => format!("; the last attempt {outcome}"),
             _ => String::new(),
         };
-        let _ = writeln!(text, "  {:<9} {:<width$}  {}{attempts}{outcome}{}", state_styled(story.state), story.id, clean(&story.title), story.used);
+        let _ = writeln!(
+            text,
+            "  {:<9} {:<width$}  {}{attempts}{outcome}{}",
+            state_styled(story.state),
+            story.id,
+            clean(&story.title),
+            story.used
+        );
     }
     for (at, command) in view.next.iter().enumerate() {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });

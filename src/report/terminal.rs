@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::words::time_words;
+use super::words::{callback_words, time_words};
 use super::{Activity, Reporter, Tone, clean, event_lines, output};
 use crate::run::{Event, Record, RunState};
 
@@ -80,6 +80,7 @@ impl Reporter for Terminal {
             Activity::Said { line, .. } => self.show(clean(line)),
             Activity::Did { tool, target, .. } => self.show(clean(&format!("{tool} {target}"))),
             Activity::GateStarted { command, .. } => self.show(format!("gate: {}", clean(command))),
+            Activity::CallbackFailed { failure } => self.say(Tone::Warning, &callback_words(failure)),
             Activity::Waiting { until, .. } => self.show(format!("until {}", time_words(*until))),
         }
     }

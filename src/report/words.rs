@@ -8,7 +8,7 @@ use crate::checkpoint::Notice;
 use crate::config::Finish;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
-use crate::run::{Budget, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
+use crate::run::{Budget, CallbackFailure, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
 use crate::story::StoryId;
 
 /// How a line is meant.
@@ -197,6 +197,11 @@ pub fn end_words(end: &End, state: &RunState) -> String {
         End::Stopped => "stopped".to_owned(),
         End::Interrupted { .. } => "interrupted".to_owned(),
     }
+}
+
+/// What became of a command that was told of an event.
+pub(super) fn callback_words(failure: &CallbackFailure) -> String {
+    format!("the command '{}' {}", clean(&failure.command), shorten(&clean(&failure.why)))
 }
 
 fn pause_words(until: Timestamp, why: Why) -> String {

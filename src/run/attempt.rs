@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use jiff::Zoned;
 
 use super::Event;
 use super::orchestrator::Workshop;
-use crate::agent::{Feedback, Format, Learnings, Prompt, Reader, Said, Usage};
-use crate::process::{Exit, Flow, Stream, Supervised, Trail, Watch, supervise};
+use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
+use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
 use crate::regular;
 use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
@@ -39,7 +39,7 @@ impl Workshop<'_> {
                 private_file(&self.run.source_copy(&story.id, attempt))?.write_all(text.as_bytes())?;
             }
         }
-        let mut transcript = Transcript { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
+        let mut transcript = Record { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
         let program = self.agent.program(self.child_environment(story, attempt), &self.keeper.repo.place.top);
         let watch = Watch {
@@ -113,28 +113,13 @@ impl Workshop<'_> {
     }
 }
 
-/// What an agent has used up by what it printed, if nobody was there to write it down.
-///
-/// # Errors
-/// If the transcript cannot be read.
-pub(crate) fn usage_in_transcript(stdout: &Path, format: Format) -> io::Result<Usage> {
-    let mut file = File::open(stdout)?;
-    let mut reader = Reader::new(format);
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(reader.finish(&Exit::Interrupted, &Zoned::now()).usage),
-            count => reader.feed(&buffer[..count], &mut |_| {}),
-        }
-    }
-}
-
-struct Transcript {
+/// The files that an agent's output goes to.
+struct Record {
     out: File,
     err: File,
 }
 
-impl Transcript {
+impl Record {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match stream {
             Stream::Stdout => self.out.write_all(bytes),

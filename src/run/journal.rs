@@ -103,6 +103,42 @@ pub fn replay(path: &Path, mut each: impl FnMut(&Record)) -> Result<u64> {
     Ok(good)
 }
 
+/// A journal that somebody else is writing, read as it grows.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    good: u64,
+}
+
+impl Follower {
+    /// From the first event on.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Follower { path, good: 0 }
+    }
+
+    /// Hands every event to `each` that has been added since the last time and is whole.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn more(&mut self, mut each: impl FnMut(&Record)) -> Result<()> {
+        let mut file = File::open(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
+        file.seek(SeekFrom::Start(self.good))?;
+        let mut reader = BufReader::new(file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let count = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
+            match serde_json::from_slice::<Record>(&line) {
+                Ok(record) if line.ends_with(b"\n") => each(&record),
+                // It is being written, or its writer has died; the next one cuts it off.
+                _ => return Ok(()),
+            }
+            self.good += count;
+        }
+    }
+}
+
 fn is_last(reader: &mut BufReader<File>) -> io::Result<bool> {
     let at = reader.stream_position()?;
     Ok(reader.seek(SeekFrom::End(0))? == at)

@@ -3,6 +3,7 @@
 //! Nothing here prints or asks.
 
 pub(crate) mod attempt;
+mod callback;
 mod event;
 mod gate;
 mod journal;
@@ -16,11 +17,13 @@ mod source;
 mod spare;
 mod stop_request;
 mod store;
+mod transcript;
 
 pub use crate::agent::Usage;
+pub use callback::{Callbacks, Failure as CallbackFailure};
 pub use event::{Budget, End, Event, Opening, Record, StopKind, Why};
 pub use gate::GateRun;
-pub use journal::{Journal, replay};
+pub use journal::{Follower, Journal, replay};
 pub use judge::{Outcome, Verdict, abnormal, judge};
 pub use leavings::{Leavings, OldRun};
 pub use line::{Line, NoUndo, UndoPlan};
@@ -31,3 +34,4 @@ pub use source::{OPENSPEC_CHANGES, SourcePlace, openspec_archived, openspec_chan
 pub use spare::Spare;
 pub use stop_request::{StopRequest, watch as watch_stop_request};
 pub use store::{RunDir, Store};
+pub use transcript::Transcript;

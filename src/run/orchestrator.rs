@@ -13,10 +13,12 @@ use jiff::Timestamp;
 use super::attempt::MARK;
 use super::event::StopKind;
 use super::gate;
-use super::{End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, SourcePlace, Spare, Step, Verdict, judge};
+use super::{
+    Callbacks, End, Event, Journal, Next, Outcome, Policy, Progress, Record, RunDir, RunState, SourcePlace, Spare, Step, Verdict, judge,
+};
 use crate::agent::{Agent, Template};
 use crate::checkpoint::{Footing, Keeper, Landed, Notice, Signature, Style};
-use crate::config::{Environment, Settings};
+use crate::config::{Environment, Setting, Settings};
 use crate::process::{Exit, Program, Stop, Trail, Urgency};
 use crate::regular;
 use crate::report::{Activity, Reporter};
@@ -74,7 +76,8 @@ impl Orchestrator<'_> {
     /// If git, the journal or the transcript fails; the run can be resumed.
     pub async fn run(self) -> Result<End> {
         let Orchestrator { workshop, journal, state, policy, change, source } = self;
-        let mut scribe = Scribe { journal, state, reporter: workshop.reporter };
+        let callbacks = workshop.callbacks();
+        let mut scribe = Scribe { journal, state, reporter: workshop.reporter, callbacks: Some(&callbacks) };
         let in_work_tree = workshop.source.is_some();
         let mut library = Library { change, source, complaint: None, in_work_tree };
         let mut floor = Floor::new(&workshop);
@@ -228,6 +231,8 @@ pub struct Scribe<'a> {
     pub state: &'a mut RunState,
     /// Who tells them.
     pub reporter: &'a dyn Reporter,
+    /// Which commands of the user's are told, where they are.
+    pub callbacks: Option<&'a Callbacks>,
 }
 
 impl Scribe<'_> {
@@ -239,6 +244,11 @@ impl Scribe<'_> {
         let record: Record = self.journal.append(event).await?;
         self.state.apply(&record.event);
         self.reporter.event(&record, self.state);
+        if let Some(callbacks) = self.callbacks
+            && let Some(failure) = callbacks.tell(&record).await
+        {
+            self.reporter.activity(&Activity::CallbackFailed { failure: &failure });
+        }
         Ok(())
     }
 
@@ -420,6 +430,19 @@ impl Workshop<'_> {
             }
         }
         Ok((events, None))
+    }
+
+    /// The user's own commands that are told of the end of stories and of the loop.
+    fn callbacks(&self) -> Callbacks {
+        let command = |setting: &Option<Setting<String>>| setting.as_ref().map(|setting| setting.value.clone());
+        let change = ("RALPH_CHANGE", self.run.change.as_str().into());
+        Callbacks {
+            on_story: command(&self.settings.on_story),
+            on_finish: command(&self.settings.on_finish),
+            env: self.environment.for_children(&[change, ("RALPH_RUN_DIR", self.run.path().into())]),
+            cwd: self.keeper.repo.place.top.clone(),
+            stop: self.stop.clone(),
+        }
     }
 
     fn gate_program(&self, story: &Story, attempt: u32, command: &str) -> Program {

@@ -87,6 +87,12 @@ impl Format {
         !matches!(self, Format::Text | Format::Copilot)
     }
 
+    /// Whether it is made of JSON.
+    #[must_use]
+    pub fn is_structured(self) -> bool {
+        self.dialect().is_some()
+    }
+
     /// What reads one line of it, if it is made of JSON.
     fn dialect(self) -> Option<Dialect> {
         match self {

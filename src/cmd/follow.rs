@@ -1,0 +1,110 @@
+//! `git ralph log --follow`: a running loop, watched from another terminal.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::context::Context;
+use super::log::format_of;
+use crate::agent::Said;
+use crate::error::Ending;
+use crate::report::{event_lines, output, said_line};
+use crate::run::{Event, Follower, Record, RunDir, RunState, Transcript};
+use crate::story::StoryId;
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// How what happens is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// As lines for people, with what the agent says.
+    Words,
+    /// One event a line.
+    Json,
+}
+
+/// What is followed, as far as it has been read.
+struct Pursuit<'a> {
+    context: &'a Context,
+    run: &'a RunDir,
+    only: Option<&'a StoryId>,
+    telling: Telling,
+    state: RunState,
+    at_work: Option<(StoryId, Transcript)>,
+    heard: bool,
+}
+
+/// Tells what happens until nobody is at work on the run any more, or nobody listens.
+pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<Ending> {
+    let mut follower = Follower::new(run.journal());
+    let mut pursuit = Pursuit { context, run, only, telling, state: RunState::default(), at_work: None, heard: true };
+    pursuit.catch_up(&mut follower)?;
+    loop {
+        // Asked first: what its owner wrote before it went is read below.
+        let owner = context.owner_of(&pursuit.state);
+        pursuit.catch_up(&mut follower)?;
+        if owner.is_none() || !pursuit.heard {
+            return Ok(Ending::Done);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+impl Pursuit<'_> {
+    fn catch_up(&mut self, follower: &mut Follower) -> Result<()> {
+        follower.more(|record| self.take(record))?;
+        self.listen();
+        Ok(())
+    }
+
+    fn take(&mut self, record: &Record) {
+        if matches!(record.event, Event::AgentEnded { .. } | Event::RunResumed {}) {
+            self.listen_to_the_end();
+        }
+        self.state.apply(&record.event);
+        if self.telling == Telling::Json {
+            if let Ok(line) = serde_json::to_string(record) {
+                self.say(&line);
+            }
+            return;
+        }
+        for line in event_lines(&record.event, &self.state) {
+            self.say(&line.text);
+        }
+        if let Event::AttemptStarted { story, attempt, agent, .. } = &record.event
+            && self.only.is_none_or(|only| only == story)
+        {
+            let stdout = self.run.attempt(story, *attempt).join("stdout");
+            let transcript = Transcript::open(&stdout, format_of(self.context, agent)).ok();
+            self.at_work = transcript.map(|transcript| (story.clone(), transcript));
+        }
+    }
+
+    /// Tells what the agent has said since.
+    fn listen(&mut self) {
+        self.with_transcript(|transcript, each| transcript.more(each));
+    }
+
+    fn listen_to_the_end(&mut self) {
+        self.with_transcript(|transcript, each| transcript.rest(each));
+        self.at_work = None;
+    }
+
+    fn with_transcript(&mut self, read: impl Fn(&mut Transcript, &mut dyn FnMut(Said<'_>)) -> std::io::Result<()>) {
+        let Some((story, transcript)) = &mut self.at_work else { return };
+        let mut lines = Vec::new();
+        let mut each = |said: Said<'_>| {
+            lines.push(match said {
+                Said::Text(text) => format!("{story}| {}", said_line(None, text)),
+                Said::Tool { name, target } => format!("{story}{}", said_line(Some(name), target)),
+            });
+        };
+        // A transcript that cannot be read any more is no reason to stop telling the events.
+        let _ = read(transcript, &mut each);
+        lines.iter().for_each(|line| self.say(line));
+    }
+
+    fn say(&mut self, line: &str) {
+        self.heard &= output::try_data(&format!("{line}\n"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Commands of the user's that are told of the end of a story or of the loop; what becomes of them changes nothing about the run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Event, Record, abnormal};
+use crate::process::{Exit, Program, Stop, Urgency, capture};
+
+/// The loop waits for them, but not for long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the user wants to be called with an event.
+#[derive(Clone, Debug)]
+pub struct Callbacks {
+    /// `ralph.onStory`.
+    pub on_story: Option<String>,
+    /// `ralph.onFinish`.
+    pub on_finish: Option<String>,
+    /// Their whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The top of the work tree.
+    pub cwd: PathBuf,
+    /// Who may ask not to wait for them.
+    pub stop: Stop,
+}
+
+/// A command that was called and did not do well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The command.
+    pub command: String,
+    /// What became of it.
+    pub why: String,
+}
+
+impl Callbacks {
+    /// The command that wants to know of an event.
+    fn about(&self, event: &Event) -> Option<&String> {
+        match event {
+            Event::CheckpointLanded { .. } | Event::StoryFailed { .. } => self.on_story.as_ref(),
+            Event::LoopEnded { .. } => self.on_finish.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Tells whoever wants to know of an event, as JSON on standard input.
+    pub async fn tell(&self, record: &Record) -> Option<Failure> {
+        let command = self.about(&record.event)?;
+        let json = serde_json::to_string(record).ok()? + "\n";
+        let program =
+            Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env: self.env.clone(), cwd: self.cwd.clone() };
+        let mut stop = self.stop.clone();
+        let ran = tokio::select! {
+            ran = capture(&program, Some(json.as_bytes()), Some(LIMIT)) => ran,
+            _ = stop.reached(Urgency::Quit) => return None,
+        };
+        let why = match ran {
+            Ok(ran) if ran.exit == Exit::Success => return None,
+            Ok(ran) => {
+                let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+                if said.is_empty() { abnormal(&ran.exit) } else { format!("{}: {said}", abnormal(&ran.exit)) }
+            }
+            Err(error) => format!("cannot be started: {error}"),
+        };
+        Some(Failure { command: command.clone(), why })
+    }
+}

@@ -19,6 +19,7 @@ pub mod agent;
 pub mod checkpoint;
 pub mod cli;
 mod cmd;
+mod complete;
 pub mod config;
 pub mod cost;
 pub mod error;
@@ -42,6 +43,10 @@ use report::output;
 
 /// Parses the command line, does what it says, and turns the ending into an exit status.
 pub fn main() -> ExitCode {
+    if let Some(answer) = complete::answer() {
+        output::data(&answer);
+        return ExitCode::from(Ending::Done.code());
+    }
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -1,6 +1,6 @@
 //! `git ralph new`.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 /// Write `.git/ralph/<change>.toml`: for a source of stories, or a commented template.
 #[derive(Debug, Args)]
@@ -8,6 +8,6 @@ pub struct New {
     /// The name of the change: letters, digits, '.', '_' and '-'
     pub change: String,
     /// Where the stories are: an OpenSpec change, a spec-kit feature, a prd.json, a Markdown plan or a list of boxes
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub from: Option<String>,
 }

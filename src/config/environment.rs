@@ -156,6 +156,13 @@ impl Environment {
     }
 }
 
+/// The number of the word that a shell wants completed, if that is why we were started.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "asked on every start, before anything else is read")]
+pub fn completion_word() -> Option<usize> {
+    std::env::var_os("GIT_RALPH_COMPLETE")?.to_str()?.parse().ok()
+}
+
 /// Where configuration is found is the machine's business, not this repository's.
 fn is_config_place(name: &str) -> bool {
     matches!(name, "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" | "GIT_CONFIG_NOSYSTEM" | "GIT_CEILING_DIRECTORIES")

@@ -13,7 +13,7 @@ mod template;
 
 pub use change_file::{ChangeFile, parse as parse_change_file};
 pub use duration::parse as parse_duration;
-pub use environment::Environment;
+pub use environment::{Environment, completion_word};
 pub use git_config::{Entry, GitConfig, Scope};
 pub use keys::{KEYS, Key};
 pub use listing::{Listed, listing, strangers};

@@ -1,6 +1,6 @@
 //! Where we are: one question to git, before anything else, without any override of ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -46,12 +46,18 @@ impl Place {
     /// What tells this work tree from others of the same repository.
     #[must_use]
     pub fn worktree_id(&self) -> String {
-        if self.git_dir == self.common_dir {
-            return "main".to_owned();
-        }
-        let name = self.git_dir.file_name().unwrap_or_default().to_string_lossy();
-        format!("worktree-{name}")
+        worktree_id(&self.git_dir, &self.common_dir)
     }
+}
+
+/// What tells the work tree of a git directory from others of the same repository.
+#[must_use]
+pub fn worktree_id(git_dir: &Path, common_dir: &Path) -> String {
+    if git_dir == common_dir {
+        return "main".to_owned();
+    }
+    let name = git_dir.file_name().unwrap_or_default().to_string_lossy();
+    format!("worktree-{name}")
 }
 
 /// Asks git where we are.

@@ -5,6 +5,7 @@
 mod agents;
 mod change_files;
 mod clients;
+mod completion;
 mod config_keys;
 mod ctrl_c;
 mod finish;

@@ -1,0 +1,149 @@
+//! What a repository knows that can be typed: changes, stories, agents. What cannot be read is left out.
+
+use std::collections::BTreeSet;
+
+use clap_complete::engine::CompletionCandidate;
+
+use super::candidate;
+use super::place::Spot;
+use crate::agent::PROFILES;
+use crate::config::{ChangeFile, Environment, GitConfig, git_config, parse_change_file};
+use crate::git::{Git, worktree_id};
+use crate::regular;
+use crate::run::{OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Store, openspec_changes};
+use crate::story::{ChangeName, Story};
+
+/// Which changes can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    Any,
+    /// Those with an open run.
+    Open,
+    /// Those that have ever been run.
+    Run,
+    /// Those that are only in OpenSpec's folder.
+    WithoutFile,
+}
+
+/// A repository, and the change that the line names.
+pub struct Known {
+    environment: Environment,
+    spot: Option<Spot>,
+    named: Option<String>,
+}
+
+impl Known {
+    /// What is known here.
+    pub fn new(environment: Environment, named: Option<String>) -> Self {
+        Known { spot: Spot::find(&environment), environment, named }
+    }
+
+    fn store(&self) -> Option<Store> {
+        Some(Store::new(self.spot.as_ref()?.common_dir.join("ralph")))
+    }
+
+    /// The changes, with their titles.
+    pub fn changes(&self, which: Which) -> Vec<CompletionCandidate> {
+        let names = self.names(which).unwrap_or_default();
+        names.into_iter().map(|name| candidate(name.as_str(), self.file(&name).and_then(|file| file.title))).collect()
+    }
+
+    fn names(&self, which: Which) -> Option<BTreeSet<ChangeName>> {
+        let (store, spot) = (self.store()?, self.spot.as_ref()?);
+        let openspec = || openspec_changes(&spot.top).into_iter().filter_map(|name| name.parse().ok());
+        Some(match which {
+            Which::Any => openspec().chain(store.changes().ok()?).chain(store.changes_with_runs().ok()?).collect(),
+            Which::Run => store.changes_with_runs().ok()?.into_iter().collect(),
+            Which::Open => self.open_runs()?.into_iter().map(|(run, _)| run.change).collect(),
+            Which::WithoutFile => openspec().filter(|name| !store.change_file(name).exists()).collect(),
+        })
+    }
+
+    /// Like [`Store::open_runs`], but a journal that cannot be read hides no other.
+    fn open_runs(&self) -> Option<Vec<(RunDir, RunState)>> {
+        let store = self.store()?;
+        let last = store.changes_with_runs().ok()?.into_iter().filter_map(|name| store.last(&name).ok()?);
+        Some(last.filter(|(_, state)| !state.is_closed()).collect())
+    }
+
+    fn file(&self, name: &ChangeName) -> Option<ChangeFile> {
+        parse_change_file(&regular::text(&self.store()?.change_file(name)).ok()?, "").ok()
+    }
+
+    /// The change that the line names or means: that of the open run of this work tree, or the only one there is.
+    fn change(&self) -> Option<ChangeName> {
+        if let Some(named) = &self.named {
+            return named.parse().ok();
+        }
+        self.run_here().map(|(run, _)| run.change).or_else(|| {
+            let mut all = self.names(Which::Any)?.into_iter();
+            all.next().filter(|_| all.next().is_none())
+        })
+    }
+
+    fn run_here(&self) -> Option<(RunDir, RunState)> {
+        let spot = self.spot.as_ref()?;
+        let here = worktree_id(&spot.git_dir, &spot.common_dir);
+        self.open_runs()?.into_iter().find(|(_, state)| state.opening.as_ref().is_some_and(|opening| opening.worktree == here))
+    }
+
+    /// The stories of the change, as its source has them; those that only its last run knows come last.
+    pub fn stories(&self) -> Vec<CompletionCandidate> {
+        let Some(name) = self.change() else { return Vec::new() };
+        let mut stories = self.stories_of(&name).unwrap_or_default();
+        let state = self.store().and_then(|store| store.last(&name).ok()?);
+        for id in state.iter().flat_map(|(_, state)| state.stories.keys()) {
+            if !stories.iter().any(|story| story.id == *id) {
+                stories.push(Story::stand_in(id));
+            }
+        }
+        told(&stories)
+    }
+
+    /// The stories of the open run that have a checkpoint.
+    pub fn landed_stories(&self) -> Vec<CompletionCandidate> {
+        let Some(name) = self.change() else { return Vec::new() };
+        let Some((_, state)) = self.store().and_then(|store| store.last(&name).ok()?) else { return Vec::new() };
+        let mut stories = self.stories_of(&name).unwrap_or_default();
+        let gone = state.stories.keys().filter(|id| !stories.iter().any(|story| story.id == **id)).map(Story::stand_in);
+        let gone: Vec<Story> = gone.collect();
+        stories.extend(gone);
+        stories.retain(|story| state.has_landed(&story.id));
+        told(&stories)
+    }
+
+    fn stories_of(&self, name: &ChangeName) -> Option<Vec<Story>> {
+        let top = &self.spot.as_ref()?.top;
+        let (source, stories) = match self.file(name) {
+            Some(file) => (file.source, file.stories),
+            None => (Some(format!("{OPENSPEC_CHANGES}/{name}")), Vec::new()),
+        };
+        match source {
+            Some(path) => Some(SourcePlace::new(top, &path).material().ok()?.read().ok()?.stories),
+            None => Some(stories),
+        }
+    }
+
+    /// The agents that are known by name, and those of the user's own: the one question that git must be asked.
+    pub fn agents(&self) -> Vec<CompletionCandidate> {
+        let config = self.config().unwrap_or_default();
+        let own: BTreeSet<&str> = config.subsections_with("cmd").collect();
+        let clients = PROFILES.iter().map(|profile| profile.name).filter(|name| !own.contains(name));
+        let own = own.iter().map(|name| candidate(name, config.last(&format!("ralph.{name}.cmd")).map(|setting| setting.value)));
+        own.chain(clients.map(|name| candidate(name, None))).collect()
+    }
+
+    fn config(&self) -> Option<GitConfig> {
+        let git = Git::plain(self.environment.cwd.clone(), self.environment.for_discovery());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let answer = runtime.block_on(git.call(git_config::QUERY).answer()).ok()?;
+        let errors = answer.errors();
+        git_config::read(Ok((answer.code, answer.stdout, errors))).ok()
+    }
+}
+
+fn told(stories: &[Story]) -> Vec<CompletionCandidate> {
+    let title = |story: &Story| (story.title != story.id.as_str()).then(|| story.title.clone());
+    stories.iter().map(|story| candidate(story.id.as_str(), title(story))).collect()
+}

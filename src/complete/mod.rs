@@ -1,0 +1,155 @@
+//! What can come next on the command line: answers a shell at once, and without a word of its own.
+//!
+//! `GIT_RALPH_COMPLETE=<n> git-ralph -- <words>` prints a line for each thing that word `n` can be, counted from the program's
+//! name, which is word 0: the value, and behind a tab what it means. The files in `completions/` ask.
+
+mod known;
+mod place;
+
+use std::ffi::{OsStr, OsString};
+use std::panic;
+use std::sync::Arc;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
+
+use crate::cli::Cli;
+use crate::config::{Environment, completion_word};
+use crate::report::clean;
+use known::{Known, Which};
+
+/// The answer, if a shell has asked.
+#[must_use]
+pub fn answer() -> Option<String> {
+    let at = completion_word()?;
+    let mut words = std::env::args_os().skip(1);
+    words.next().filter(|word| word == "--")?;
+    // Whatever goes wrong: in the middle of somebody's line is no place to say so.
+    panic::set_hook(Box::new(|_| ()));
+    let lines = panic::catch_unwind(|| lines(at, words.collect()));
+    Some(lines.ok().flatten().unwrap_or_default())
+}
+
+fn lines(at: usize, mut words: Vec<OsString>) -> Option<String> {
+    if at == words.len() {
+        words.push(OsString::new());
+    }
+    let typed = words.get(at)?.clone();
+    let environment = Environment::capture().ok()?;
+    let cwd = environment.cwd.clone();
+    let cli = Cli::command();
+    let known = Arc::new(Known::new(environment, named_change(&cli, at, &words)));
+    let mut found = complete(&mut with_candidates(cli, &known), words, at, Some(&cwd)).ok()?;
+    // As git has it: options are offered to those who have typed a dash, or where there is nothing else.
+    let is_option = |candidate: &CompletionCandidate| candidate.get_value().as_encoded_bytes().starts_with(b"-");
+    if typed.is_empty() && !found.iter().all(is_option) {
+        found.retain(|candidate| !is_option(candidate));
+    }
+    Some(found.iter().filter_map(line).collect())
+}
+
+/// A value that is not text, or has more than one line, cannot be told.
+fn line(candidate: &CompletionCandidate) -> Option<String> {
+    let value = candidate.get_value().to_str().filter(|value| !value.contains(char::is_control))?;
+    let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = clean(help.lines().next().unwrap_or_default()).replace('\t', " ");
+    Some(if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") })
+}
+
+/// The change that is named elsewhere on the line: the first word of the command's that is neither an option nor its value.
+fn named_change(cli: &Command, at: usize, words: &[OsString]) -> Option<String> {
+    let mut rest = words.iter().enumerate().skip(1);
+    let command = rest.find_map(|(_, word)| cli.find_subcommand(word))?;
+    let mut is_value = false;
+    for (n, word) in rest {
+        let word = word.to_str()?;
+        match word {
+            "--" => return None,
+            _ if is_value => is_value = false,
+            _ if word.len() > 1 && word.starts_with('-') => is_value = takes_next(command, word),
+            _ if n == at => return None,
+            _ => return Some(word.to_owned()),
+        }
+    }
+    None
+}
+
+/// Whether the word behind this option is its value.
+fn takes_next(command: &Command, option: &str) -> bool {
+    let of_option = |arg: &&Arg| match option.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => option.len() == 2 && arg.get_short() == option.chars().nth(1),
+    };
+    command.get_arguments().find(of_option).is_some_and(|arg| arg.get_action().takes_values())
+}
+
+/// The command line, knowing what this repository knows.
+fn with_candidates(cli: Command, known: &Arc<Known>) -> Command {
+    let commands: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    commands
+        .into_iter()
+        .fold(cli, |cli, name| cli.mut_subcommand(&name, |command| command.mut_args(|arg| with_candidates_for(&name, arg, known))))
+}
+
+fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
+    let known = Arc::clone(known);
+    match (command, arg.get_id().as_str()) {
+        ("new", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::WithoutFile))),
+        ("resume" | "finish" | "abort" | "undo" | "stop", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Open))),
+        // A story can be named alone.
+        ("log", "change") => {
+            arg.add(ArgValueCandidates::new(move || known.changes(Which::Run).into_iter().chain(known.stories()).collect()))
+        }
+        ("status" | "prune", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Run))),
+        (_, "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Any))),
+        ("undo", "to") => arg.add(ArgValueCandidates::new(move || known.landed_stories())),
+        (_, "only" | "story") => arg.add(ArgValueCandidates::new(move || known.stories())),
+        (_, "agent") => arg.add(ArgValueCandidates::new(move || known.agents())),
+        ("start" | "resume", "finish") => arg.add(ArgValueCandidates::new(finishes)),
+        _ => arg,
+    }
+}
+
+fn finishes() -> Vec<CompletionCandidate> {
+    let all = [
+        ("ask", "ask on a terminal, else leave the run open"),
+        ("cleanup", "back to the original branch, everything uncommitted"),
+        ("keep", "stay on the run's branch"),
+    ];
+    all.into_iter().map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect()
+}
+
+/// A candidate with what there is to say about it.
+fn candidate(value: impl AsRef<OsStr>, help: Option<String>) -> CompletionCandidate {
+    CompletionCandidate::new(value.as_ref()).help(help.map(Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change_in(line: &[&str]) -> Option<String> {
+        let at = line.iter().position(|word| word.contains('|')).unwrap();
+        let words: Vec<OsString> = line.iter().map(|word| word.replace('|', "").into()).collect();
+        named_change(&Cli::command(), at, &words)
+    }
+
+    #[test]
+    fn the_change_is_the_first_word_that_is_neither_an_option_nor_its_value() {
+        let table: &[(&[&str], Option<&str>)] = &[
+            (&["git-ralph", "start", "work", "--only", "|"], Some("work")),
+            (&["git-ralph", "start", "--agent", "claude", "-q", "work", "--only", "|"], Some("work")),
+            (&["git-ralph", "start", "--agent=claude", "work", "--only", "|"], Some("work")),
+            (&["git-ralph", "start", "--only", "|", "work"], Some("work")),
+            (&["git-ralph", "log", "work", "|"], Some("work")),
+            (&["git-ralph", "start", "--only", "|"], None),
+            (&["git-ralph", "start", "wo|"], None),
+            (&["git-ralph", "start", "--", "cmd", "|"], None),
+            (&["git-ralph", "sta|"], None),
+            (&["|"], None),
+        ];
+        for (line, expected) in table {
+            assert_eq!(change_in(line).as_deref(), *expected, "{line:?}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ pub mod cost;
 pub mod error;
 mod fence;
 pub mod git;
+pub mod install;
 mod json;
 mod nearest;
 pub mod process;

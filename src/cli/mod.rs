@@ -11,6 +11,7 @@ mod new;
 mod prune;
 mod resume;
 mod run_options;
+mod setup;
 mod start;
 mod status;
 mod stop;
@@ -29,6 +30,7 @@ pub use new::New;
 pub use prune::Prune;
 pub use resume::Resume;
 pub use run_options::RunOptions;
+pub use setup::Setup;
 pub use start::Start;
 pub use status::Status;
 pub use stop::StopArgs;
@@ -72,6 +74,8 @@ pub enum Command {
     Config(ConfigArgs),
     /// Check what a run needs, and say how to mend what is missing
     Doctor(Doctor),
+    /// Install the manual and shell completion
+    Setup(Setup),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent
     Demo(Demo),
     /// The scripted agent of the demo

@@ -14,6 +14,7 @@ mod new;
 mod prune;
 mod resume;
 mod session;
+mod setup;
 mod start;
 mod status;
 mod stop;
@@ -42,6 +43,7 @@ pub async fn dispatch(cli: Cli) -> Result<Ending> {
         Command::Prune(args) => prune::run(&args, environment).await,
         Command::Config(args) => config::run(&args, environment).await,
         Command::Doctor(args) => doctor::run(&args, environment).await,
+        Command::Setup(args) => setup::run(&args, &environment),
         Command::Demo(args) => demo::run(args, environment).await,
         Command::DemoAgent => demo_agent::run(&environment).await,
     }

@@ -1,0 +1,115 @@
+//! `git ralph setup`: installs the manual and shell completion, or removes them.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::cli::Setup;
+use crate::config::Environment;
+use crate::error::{Ending, Problem};
+use crate::install::{Installed, Places, State};
+use crate::report::{Line, Tone, output};
+
+/// Installs or removes.
+pub fn run(args: &Setup, environment: &Environment) -> Result<Ending> {
+    if args.uninstall { uninstall(args, environment) } else { install(args, environment) }
+}
+
+fn install(args: &Setup, environment: &Environment) -> Result<Ending> {
+    let places = match &args.prefix {
+        Some(prefix) => Places::below(&environment.cwd.join(prefix)),
+        None => Places::of_user(environment)?,
+    };
+    let mut due = Vec::new();
+    for file in places.files() {
+        match file.state().map_err(|error| failed("cannot read", &file.path, &error))? {
+            State::Current => {}
+            State::Foreign if !args.force => bail!(not_ours(&file.path)),
+            _ => due.push(file),
+        }
+    }
+    let word = if args.dry_run { "would write" } else { "wrote" };
+    for file in &due {
+        if !args.dry_run {
+            file.write().map_err(|error| failed("cannot write", &file.path, &error))?;
+        }
+        output::data(&format!("{word} {}\n", file.path.display()));
+    }
+    if due.is_empty() {
+        output::data(&format!("nothing to do: all {} files are there already\n", places.files().len()));
+    }
+    if args.prefix.is_none() {
+        output::data(&advice(&places, environment));
+    }
+    Ok(Ending::Done)
+}
+
+fn uninstall(args: &Setup, environment: &Environment) -> Result<Ending> {
+    let places = match &args.prefix {
+        Some(prefix) => vec![Places::below(&environment.cwd.join(prefix))],
+        None => Places::all_of_user(environment)?,
+    };
+    let mut files: Vec<Installed> = places.iter().flat_map(Places::files).collect();
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files.dedup_by(|one, other| one.path == other.path);
+    let word = if args.dry_run { "would remove" } else { "removed" };
+    let mut removed = 0;
+    for file in &files {
+        match file.state().map_err(|error| failed("cannot read", &file.path, &error))? {
+            State::Missing => {}
+            State::Foreign => {
+                output::message(&Line::new(Tone::Warning, format!("{} is not git-ralph's: it is left there", file.path.display())));
+            }
+            State::Current | State::Other => {
+                if !args.dry_run {
+                    file.remove().map_err(|error| failed("cannot remove", &file.path, &error))?;
+                }
+                removed += 1;
+                output::data(&format!("{word} {}\n", file.path.display()));
+            }
+        }
+    }
+    if removed == 0 {
+        output::data("nothing to do: none of git-ralph's files is there\n");
+    }
+    Ok(Ending::Done)
+}
+
+fn not_ours(path: &Path) -> Problem {
+    Problem::refused(format!("{} exists and is not git-ralph's: nothing was written", path.display()))
+        .hint(format!("look at it, and move it away: mv {0} {0}.orig", path.display()))
+        .hint("or write over it: git ralph setup --force")
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> Problem {
+    let problem = Problem::fatal(format!("{what} {}: {error}", path.display()));
+    let dir = path.parent().unwrap_or(path).display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => problem
+            .hint(format!("make {dir} writable, or install elsewhere: git ralph setup --prefix <dir>"))
+            .hint("or as root, for everybody: sudo git ralph setup --prefix /usr/local"),
+        _ => problem,
+    }
+}
+
+/// What a user has to add to which start file.
+fn advice(places: &Places, environment: &Environment) -> String {
+    let home = environment.get("HOME").map(Path::new);
+    let short = |path: &Path| match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    };
+    let mut text = String::new();
+    let zshrc = environment.get("ZDOTDIR").or(environment.get("HOME")).map(|dir| Path::new(dir).join(".zshrc")).unwrap_or_default();
+    let _ = writeln!(text, "\nbash: nothing to add where the package bash-completion is installed\nfish: nothing to add");
+    let _ = writeln!(text, "zsh: add to {}, before any other line with compinit:", short(&zshrc));
+    let _ = writeln!(text, "  fpath=({} $fpath)\n  autoload -Uz compinit && compinit", short(&places.zsh));
+    if places.man_is_found(environment) {
+        let _ = writeln!(text, "man: nothing to add, see git help ralph");
+    } else {
+        let _ = writeln!(text, "man: add to the start file of your shell:\n  export MANPATH=\"{}:$MANPATH\"", places.man.display());
+    }
+    text
+}

@@ -1,0 +1,40 @@
+//! What is shipped: the files of `man/` and `completions/`, as they are in the repository.
+
+/// A file that is part of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// Its name in the repository.
+    pub name: &'static str,
+    /// All of it.
+    pub text: &'static str,
+}
+
+macro_rules! shipped {
+    ($dir:literal: $($name:literal),* $(,)?) => {
+        [$(Shipped { name: $name, text: include_str!(concat!("../../", $dir, "/", $name)) }),*]
+    };
+}
+
+/// The pages of the manual.
+pub const PAGES: [Shipped; 16] = shipped!("man":
+    "git-ralph.1",
+    "git-ralph-abort.1",
+    "git-ralph-demo.1",
+    "git-ralph-doctor.1",
+    "git-ralph-events.5",
+    "git-ralph-finish.1",
+    "git-ralph-list.1",
+    "git-ralph-log.1",
+    "git-ralph-new.1",
+    "git-ralph-prune.1",
+    "git-ralph-resume.1",
+    "git-ralph-setup.1",
+    "git-ralph-start.1",
+    "git-ralph-status.1",
+    "git-ralph-stop.1",
+    "git-ralph-undo.1",
+);
+
+/// What tells shells to ask us.
+pub const COMPLETIONS: [Shipped; 5] =
+    shipped!("completions": "git-ralph.bash", "_git-ralph", "_git_ralph", "git-ralph.fish", "git-ralph.conf.fish");

@@ -175,6 +175,11 @@ impl Context {
         )
     }
 
+    /// git as the user would call it here, with none of our overrides.
+    pub fn as_user(&self) -> Git {
+        Git::plain(self.environment.cwd.clone(), self.environment.for_discovery())
+    }
+
     /// Shows a long text: through the user's pager on a terminal, else as it is.
     pub async fn page(&self, text: &str) {
         let environment = &self.environment;

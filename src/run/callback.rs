@@ -59,7 +59,12 @@ impl Callbacks {
             Ok(ran) if ran.exit == Exit::Success => return None,
             Ok(ran) => {
                 let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-                if said.is_empty() { abnormal(&ran.exit) } else { format!("{}: {said}", abnormal(&ran.exit)) }
+                let ended = match ran.exit {
+                    Exit::Code { code } => format!("ended with exit status {code}"),
+                    Exit::TimedOut { seconds } => format!("did not end within {seconds} s"),
+                    other => abnormal(&other),
+                };
+                if said.is_empty() { ended } else { format!("{ended}: {said}") }
             }
             Err(error) => format!("cannot be started: {error}"),
         };

@@ -11,6 +11,7 @@ use git_ralph::config::KEYS;
 use git_ralph::install::{COMPLETIONS, PAGES};
 
 use crate::golden;
+use crate::support::{COMPLETE, World};
 
 /// Of the last change to the text; the day of a build would make every build another one.
 const DATE: &str = "2026-11-16";
@@ -230,6 +231,45 @@ fn the_page_of_events_has_every_event_with_its_fields() {
     for ((name, fields), entry) in events.iter().zip(entries) {
         for field in fields {
             assert!(entry.contains(&format!("\\fI{}\\fR", roff(field))), "{name}: {field}");
+        }
+    }
+}
+
+/// Every name of a field in a document.
+fn fields(json: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    match json {
+        serde_json::Value::Object(object) => object.iter().for_each(|(name, value)| {
+            found.insert(name.clone());
+            fields(value, found);
+        }),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_every_json_document_is_on_its_page() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!("echo x >x; test $RALPH_STORY = 1 && {{ {COMPLETE}; exit; }}; echo '<promise>FAILED: no</promise>'"));
+    world.start(&["--finish", "cleanup"]).code(1);
+    world.start(&["--limit", "1"]).code(0);
+    for (page, args) in [
+        ("status", &["status"][..]),
+        ("log", &["log"]),
+        ("log", &["log", "1", "--attempt", "1"]),
+        ("list", &["list"]),
+        ("doctor", &["doctor"]),
+        ("config", &["config"]),
+    ] {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        let json: serde_json::Value = serde_json::from_str(&world.ralph(&args).stdout).unwrap();
+        assert_eq!(json["schema"], 1, "{args:?}");
+        let mut found = std::collections::BTreeSet::new();
+        fields(&json, &mut found);
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("man/git-ralph-{page}.1"))).unwrap();
+        for field in found {
+            assert!(text.contains(&format!("\\fB{}\\fR", field.replace('-', "\\-"))), "{page}: {field}");
         }
     }
 }

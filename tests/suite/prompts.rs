@@ -1,85 +1,11 @@
 //! Questions on a real terminal, answered by keys and judged by what is on the screen.
 
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-
-use crate::support::{COMPLETE, LIMIT, World};
+use crate::screen::Screen;
+use crate::support::{COMPLETE, World};
 
 const DOWN: &str = "\u{1b}[B";
 const ENTER: &str = "\r";
 const CTRL_C: &str = "\u{3}";
-
-/// git-ralph on a terminal of 100 by 30.
-struct Screen {
-    parser: Arc<Mutex<vt100::Parser>>,
-    child: Box<dyn Child + Send + Sync>,
-    keys: Box<dyn Write + Send>,
-    _master: Box<dyn MasterPty + Send>,
-}
-
-impl Screen {
-    fn new(world: &World, args: &[&str]) -> Self {
-        let pair = native_pty_system().openpty(PtySize { rows: 30, cols: 100, pixel_width: 0, pixel_height: 0 }).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_git-ralph"));
-        command.args(args);
-        command.cwd(&world.repo);
-        command.env_clear();
-        for (name, value) in world.env() {
-            command.env(name, value);
-        }
-        let child = pair.slave.spawn_command(command).unwrap();
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(30.try_into().unwrap(), 100.try_into().unwrap(), 200)));
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let screen = Arc::clone(&parser);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count) = reader.read(&mut buffer) {
-                if count == 0 {
-                    break;
-                }
-                screen.lock().unwrap().process(&buffer[..count]);
-            }
-        });
-        let keys = pair.master.take_writer().unwrap();
-        Screen { parser, child, keys, _master: pair.master }
-    }
-
-    fn text(&self) -> String {
-        self.parser.lock().unwrap().screen().contents()
-    }
-
-    #[track_caller]
-    fn wait_for(&self, words: &str) {
-        let started = Instant::now();
-        while !self.text().contains(words) {
-            assert!(started.elapsed() < LIMIT, "'{words}' is not on the screen:\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
-    }
-
-    #[track_caller]
-    fn end(mut self) -> (u32, String) {
-        let started = Instant::now();
-        let code = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status.exit_code();
-            }
-            assert!(started.elapsed() < LIMIT, "git-ralph hangs:\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(!self.parser.lock().unwrap().screen().hide_cursor(), "the cursor is visible again");
-        (code, self.text())
-    }
-}
 
 fn world() -> World {
     let world = World::new();

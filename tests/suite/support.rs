@@ -154,6 +154,12 @@ impl World {
         command
     }
 
+    /// Sets a variable for everything that is started from here on.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.env.retain(|(known, _)| known != name);
+        self.env.push((name.to_owned(), value.to_owned()));
+    }
+
     /// The environment and directory of the world, for a test that starts programs itself.
     pub fn env(&self) -> &[(String, String)] {
         &self.env

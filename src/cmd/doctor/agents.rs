@@ -1,38 +1,21 @@
-//! `git ralph doctor`: checks what a run needs, without touching anything.
+//! The agents: which are installed or configured, and which one `start` would use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
-
-use super::context::Context;
+use super::super::context::Context;
 use crate::agent::{Agent, PROFILES, Profile};
-use crate::cli::Doctor;
-use crate::config::{AgentChoice, Environment, Flags, Settings};
-use crate::error::Ending;
+use crate::config::AgentChoice;
 use crate::process::{Exit, Program, capture};
-use crate::report::{Check, Health, doctor_json, doctor_text, output};
+use crate::report::{Check, Health};
 
 /// A client that takes longer to say its version does not start.
 const TRIAL: Duration = Duration::from_secs(20);
 
-/// Checks everything.
-pub async fn run(args: &Doctor, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
-    let checks = agents(&context).await?;
-    output::data(&if args.json { doctor_json(&checks) } else { doctor_text(&checks) });
-    let sick = checks.iter().any(|check| check.health == Health::Red);
-    Ok(if sick { Ending::StoppedShort } else { Ending::Done })
-}
-
 /// Every agent that is installed or configured, and the one that `start` would use.
-async fn agents(context: &Context) -> Result<Vec<Check>> {
-    let settings = Settings::resolve(&Flags::default(), None, &context.config)?;
-    let chosen = match settings.agent.map(|setting| setting.value) {
-        Some(AgentChoice::Named(name)) => Some(name),
-        _ => None,
-    };
+pub async fn checks(context: &Context) -> Vec<Check> {
+    let chosen = context.config.last("ralph.agent").map(|setting| setting.value);
     let configured: BTreeSet<&str> = context.config.subsections_with("cmd").collect();
     let mut names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
     names.extend(configured.iter().filter(|name| Profile::of(name).is_none()));
@@ -52,7 +35,7 @@ async fn agents(context: &Context) -> Result<Vec<Check>> {
         checks.push(Check::new("not installed", Health::Note, missing.join(", ")));
     }
     checks.push(default_agent(context, chosen.as_deref()));
-    Ok(checks)
+    checks
 }
 
 /// The agent that a change gets which names none.

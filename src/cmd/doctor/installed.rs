@@ -1,0 +1,97 @@
+//! What is installed on the machine: git, the manual, shell completion.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::Environment;
+use crate::git::Git;
+use crate::install::{Places, State};
+use crate::process::{Exit, Program, capture};
+use crate::report::{Check, Health};
+
+/// The oldest git that the tests are run with.
+const OLDEST: (u32, u32) = (2, 39);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which git there is.
+pub async fn git(environment: &Environment) -> Check {
+    let asked = Git::plain(environment.cwd.clone(), environment.for_discovery()).call(["--version"]).line().await;
+    let version = match asked {
+        Ok(version) => version,
+        Err(error) => {
+            return Check::new("git", Health::Red, format!("{error:#}")).mended_by("install git, and have it on PATH");
+        }
+    };
+    let needed = format!("git {}.{} or later is needed", OLDEST.0, OLDEST.1);
+    match numbers(&version) {
+        Some(found) if found < OLDEST => Check::new("git", Health::Red, format!("{version}, {needed}")).mended_by("update git"),
+        Some(_) => Check::new("git", Health::Green, version),
+        None => Check::new("git", Health::Note, format!("{version}, of which the version is not known; {needed}")),
+    }
+}
+
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.strip_prefix("git version ")?.split('.').map(|number| number.parse::<u32>().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// Whether `git help ralph` finds its page.
+pub async fn manual(environment: &Environment) -> Check {
+    let name = "manual";
+    let program = Program {
+        program: "man".into(),
+        args: vec!["-w".into(), "git-ralph".into()],
+        env: environment.as_typed(),
+        cwd: environment.cwd.clone(),
+    };
+    match capture(&program, None, Some(PATIENCE)).await {
+        Ok(ran) if ran.exit == Exit::Success => {
+            Check::new(name, Health::Green, format!("git help ralph shows {}", String::from_utf8_lossy(&ran.stdout).trim()))
+        }
+        Ok(_) => Check::new(name, Health::Note, "man finds no page git-ralph").mended_by("git ralph setup"),
+        Err(_) => Check::new(name, Health::Note, "man is not installed; git ralph <command> -h helps too"),
+    }
+}
+
+/// Whether shells can complete.
+pub fn completion(environment: &Environment) -> Check {
+    let name = "completion";
+    let system = ["/usr", "/usr/local"].map(|prefix| Places::below(Path::new(prefix)));
+    let places: Vec<Places> = Places::all_of_user(environment).unwrap_or_default().into_iter().chain(system).collect();
+    let states: Vec<(&str, Option<State>)> = ["bash", "zsh", "fish"].into_iter().map(|shell| (shell, state(&places, shell))).collect();
+    let of =
+        |wanted: Option<State>| states.iter().filter(|(_, state)| *state == wanted).map(|(shell, _)| *shell).collect::<Vec<_>>().join(", ");
+    let (current, old, missing) = (of(Some(State::Current)), of(Some(State::Other)), of(None));
+    match (old.is_empty(), missing.is_empty()) {
+        (true, true) => Check::new(name, Health::Green, current),
+        (false, _) => Check::new(name, Health::Note, format!("of another version for {old}")).mended_by("git ralph setup"),
+        (true, false) => Check::new(name, Health::Note, format!("not installed for {missing}")).mended_by("git ralph setup"),
+    }
+}
+
+/// The state of a shell's files: as they should be somewhere, or at least of another version.
+fn state(places: &[Places], shell: &str) -> Option<State> {
+    let files = places.iter().flat_map(|places| {
+        let dir = match shell {
+            "bash" => &places.bash,
+            "zsh" => &places.zsh,
+            _ => &places.fish,
+        };
+        places.files().into_iter().filter(move |file| file.path.parent() == Some(dir))
+    });
+    let found: Vec<State> = files.filter_map(|file| file.state().ok()).collect();
+    [State::Current, State::Other].into_iter().find(|state| found.contains(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_vendors_print_them() {
+        assert_eq!(numbers("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+        assert_eq!(numbers("git version 2.47.3"), Some((2, 47)));
+        assert_eq!(numbers("git version 3.0.rc1"), Some((3, 0)));
+        assert_eq!(numbers("hub version 2"), None);
+    }
+}

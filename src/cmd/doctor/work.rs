@@ -1,0 +1,130 @@
+//! The work: settings, changes that can be started, gates that can be run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::super::context::Context;
+use crate::checkpoint::{Names, preflight};
+use crate::config::{Flags, Settings, git_timeout, strangers};
+use crate::error::Problem;
+use crate::process::{Exit, Program, capture};
+use crate::report::{Check, Health};
+use crate::story::ChangeName;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything about settings, changes and gates; of one change, if one is named.
+pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>> {
+    let mut checks = settings(context);
+    let names: Vec<ChangeName> = match only {
+        Some(name) => vec![Context::name(name)?],
+        None => context.known_changes()?.into_iter().collect(),
+    };
+    if names.is_empty() {
+        checks.push(Check::new("changes", Health::Note, "there is none yet").mended_by("git ralph new <change>"));
+        checks.extend(gates(context, None).await);
+    }
+    for name in &names {
+        checks.push(change(context, name).await);
+        checks.extend(gates(context, Some(name)).await);
+    }
+    Ok(checks)
+}
+
+fn settings(context: &Context) -> Vec<Check> {
+    let name = "settings";
+    let read = Settings::resolve(&Flags::default(), None, &context.config).and_then(|_| git_timeout(&context.config));
+    let mut checks: Vec<Check> = strangers(&context.config)
+        .map(|(entry, near)| {
+            let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            Check::new(name, Health::Note, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin()))
+                .mended_by(format!("git config --{} --unset-all {}", entry.scope, entry.key))
+        })
+        .collect();
+    checks.push(match read {
+        Ok(_) => Check::new(name, Health::Green, "can be read; git ralph config lists them"),
+        Err(error) => Check::new(name, Health::Red, format!("{error:#}")).mended_by("git config --edit, in the file that is named"),
+    });
+    checks
+}
+
+/// Whether a change can be started, or goes on.
+async fn change(context: &Context, name: &ChangeName) -> Check {
+    let label = format!("change {name}");
+    let mend = |problem: &anyhow::Error| {
+        problem.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints().first().cloned())
+    };
+    let red = |error: &anyhow::Error, otherwise: &str| {
+        Check::new(&label, Health::Red, format!("{error:#}")).mended_by(mend(error).unwrap_or_else(|| otherwise.to_owned()))
+    };
+    if let Ok(Some((_, state))) = context.store.last(name)
+        && !state.is_closed()
+    {
+        return Check::new(&label, Health::Note, "a run of it is open").mended_by(format!("git ralph resume {name}"));
+    }
+    let stories = match context.change(name) {
+        Ok(change) => change.stories.len(),
+        // Of a change whose file is gone only its runs are known: nobody wants to start it.
+        Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
+            return Check::new(&label, Health::Note, "its file is gone, its runs are kept").mended_by("git ralph prune");
+        }
+        Err(error) => return red(&error, &format!("edit {}", context.shown(&context.store.change_file(name)))),
+    };
+    match preflight(&context.repo, &Names::new(name)).await {
+        Ok(()) => Check::new(&label, Health::Green, format!("can be started, {stories} stories")),
+        Err(error) => red(&error, "git status"),
+    }
+}
+
+/// The gates of a change, or those of every change; a program that is not there makes every story fail.
+async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
+    let settings = match name {
+        Some(name) => context.settings(name, &Flags::default()),
+        None => Settings::resolve(&Flags::default(), None, &context.config),
+    };
+    // What cannot be read has been said already.
+    let Ok(settings) = settings else { return Vec::new() };
+    let label = name.map_or_else(|| "gates".to_owned(), |name| format!("gates of {name}"));
+    let stories = name.and_then(|name| context.change(name).ok()).map(|change| change.stories).unwrap_or_default();
+    let gates: Vec<&String> = settings.verify.value.iter().chain(stories.iter().flat_map(|story| &story.verify)).collect();
+    if gates.is_empty() {
+        let found = "none: a story counts as done when the agent says so";
+        return vec![Check::new(label, Health::Note, found).mended_by("git config --add ralph.verify '<command>'")];
+    }
+    let mut checks = Vec::new();
+    for gate in &gates {
+        if let Some(program) = first_word(gate)
+            && !is_there(context, program).await
+        {
+            let found = format!("'{gate}': there is no '{program}'");
+            let mend =
+                if program.contains('/') { format!("write {program}, and chmod +x {program}") } else { format!("install {program}") };
+            checks.push(Check::new(&label, Health::Red, found).mended_by(mend));
+        }
+    }
+    if checks.is_empty() {
+        let words = gates.iter().map(|gate| gate.as_str()).collect::<Vec<_>>().join("; ");
+        checks.push(Check::new(label, Health::Green, format!("{words} ({})", settings.verify.origin)));
+    }
+    checks
+}
+
+/// The program that a command line begins with, if that can be told without a shell.
+fn first_word(command: &str) -> Option<&str> {
+    let word = command.split_whitespace().next()?;
+    word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+".contains(c)).then_some(word)
+}
+
+/// As the shell finds it that will run it.
+async fn is_there(context: &Context, program: &str) -> bool {
+    let top: &Path = &context.repo.place.top;
+    let program = Program {
+        program: "sh".into(),
+        args: ["-c", "command -v -- \"$1\"", "sh", program].map(Into::into).to_vec(),
+        env: context.environment.for_children(&[]),
+        cwd: top.to_owned(),
+    };
+    capture(&program, None, Some(PATIENCE)).await.is_ok_and(|ran| ran.exit == Exit::Success)
+}

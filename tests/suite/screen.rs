@@ -1,0 +1,95 @@
+//! git-ralph on a real terminal: what is on its screen, and what keys do.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::support::{LIMIT, World};
+
+/// git-ralph on a terminal of 100 by 30.
+pub struct Screen {
+    parser: Arc<Mutex<vt100::Parser>>,
+    raw: Arc<Mutex<Vec<u8>>>,
+    pub child: Box<dyn Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    _master: Box<dyn MasterPty + Send>,
+}
+
+impl Screen {
+    pub fn new(world: &World, args: &[&str]) -> Self {
+        let pair = native_pty_system().openpty(PtySize { rows: 30, cols: 100, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_git-ralph"));
+        command.args(args);
+        command.cwd(&world.repo);
+        command.env_clear();
+        for (name, value) in world.env() {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(30.try_into().unwrap(), 100.try_into().unwrap(), 200)));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let raw = Arc::new(Mutex::new(Vec::new()));
+        let (screen, bytes) = (Arc::clone(&parser), Arc::clone(&raw));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count) = reader.read(&mut buffer) {
+                if count == 0 {
+                    break;
+                }
+                bytes.lock().unwrap().extend_from_slice(&buffer[..count]);
+                screen.lock().unwrap().process(&buffer[..count]);
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Screen { parser, raw, child, keys, _master: pair.master }
+    }
+
+    pub fn text(&self) -> String {
+        self.parser.lock().unwrap().screen().contents()
+    }
+
+    #[track_caller]
+    pub fn wait_for(&self, words: &str) {
+        let started = Instant::now();
+        while !self.text().contains(words) {
+            assert!(started.elapsed() < LIMIT, "'{words}' is not on the screen:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Everything that was written to the terminal, byte for byte.
+    pub fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()
+    }
+
+    #[track_caller]
+    pub fn wait_for_raw(&self, bytes: &str) {
+        let started = Instant::now();
+        while !self.raw().contains(bytes) {
+            assert!(started.elapsed() < LIMIT, "{bytes:?} was not written: {:?}", self.raw());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    #[track_caller]
+    pub fn end(mut self) -> (u32, String) {
+        let started = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status.exit_code();
+            }
+            assert!(started.elapsed() < LIMIT, "git-ralph hangs:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!self.parser.lock().unwrap().screen().hide_cursor(), "the cursor is visible again");
+        (code, self.text())
+    }
+}

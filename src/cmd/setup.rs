@@ -10,6 +10,7 @@ use crate::cli::Setup;
 use crate::config::Environment;
 use crate::error::{Ending, Problem};
 use crate::install::{Installed, Places, State};
+use crate::regular;
 use crate::report::{Line, Tone, output};
 
 /// Installs or removes.
@@ -104,8 +105,13 @@ fn advice(places: &Places, environment: &Environment) -> String {
     let mut text = String::new();
     let zshrc = environment.get("ZDOTDIR").or(environment.get("HOME")).map(|dir| Path::new(dir).join(".zshrc")).unwrap_or_default();
     let _ = writeln!(text, "\nbash: nothing to add where the package bash-completion is installed\nfish: nothing to add");
-    let _ = writeln!(text, "zsh: add to {}, before any other line with compinit:", short(&zshrc));
-    let _ = writeln!(text, "  fpath=({} $fpath)\n  autoload -Uz compinit && compinit", short(&places.zsh));
+    let line = format!("fpath=({} $fpath)", short(&places.zsh));
+    if regular::text(&zshrc).is_ok_and(|start| start.contains(&line)) {
+        let _ = writeln!(text, "zsh: nothing to add");
+    } else {
+        let _ = writeln!(text, "zsh: add to {}, before any other line with compinit:", short(&zshrc));
+        let _ = writeln!(text, "  {line}\n  autoload -Uz compinit && compinit");
+    }
     if places.man_is_found(environment) {
         let _ = writeln!(text, "man: nothing to add, see git help ralph");
     } else {

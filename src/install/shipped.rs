@@ -16,7 +16,7 @@ macro_rules! shipped {
 }
 
 /// The pages of the manual.
-pub const PAGES: [Shipped; 16] = shipped!("man":
+pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph.1",
     "git-ralph-abort.1",
     "git-ralph-demo.1",
@@ -36,5 +36,5 @@ pub const PAGES: [Shipped; 16] = shipped!("man":
 );
 
 /// What tells shells to ask us.
-pub const COMPLETIONS: [Shipped; 5] =
-    shipped!("completions": "git-ralph.bash", "_git-ralph", "_git_ralph", "git-ralph.fish", "git-ralph.conf.fish");
+pub const COMPLETIONS: &[Shipped] =
+    &shipped!("completions": "git-ralph.bash", "_git-ralph", "_git_ralph", "git-ralph.fish", "git-ralph.conf.fish");

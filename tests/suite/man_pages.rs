@@ -187,6 +187,21 @@ fn the_main_page_has_every_section_and_key() {
     }
 }
 
+#[test]
+fn the_main_page_names_every_key_of_a_change_file() {
+    let code = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/change_file.rs")).unwrap();
+    let list = |name: &str| code.split(&format!("const {name}: ")).nth(1).unwrap().split(';').nth(1).unwrap().to_owned();
+    let page = main_page(&Cli::command());
+    let part = page.split(".SH \"CHANGE FILE\"").nth(1).unwrap().split("\n.SH ").next().unwrap();
+    for keys in [list("KEYS"), list("STORY_KEYS")] {
+        let keys: Vec<&str> = keys.split('"').skip(1).step_by(2).collect();
+        assert!(keys.len() > 7, "{keys:?}");
+        for key in keys {
+            assert!(part.contains(&format!("\\fB{}\\fR", roff(key))) || part.contains(&format!("[[{key}]]")), "{key}");
+        }
+    }
+}
+
 /// The events of the code with their fields, from its text: `RunStarted { initial: Oid, … }` is `run-started` with `initial`.
 fn events_of_the_code() -> Vec<(String, Vec<String>)> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/event.rs")).unwrap();
@@ -202,7 +217,9 @@ fn events_of_the_code() -> Vec<(String, Vec<String>)> {
         };
         let names = fields.split(", ").filter_map(|field| field.trim().split_once(": ")).map(|(name, _)| name.replace('_', "-"));
         let names: Vec<String> = names.collect();
-        events.last_mut().unwrap().1.extend(names);
+        if let Some((_, known)) = events.last_mut() {
+            known.extend(names);
+        }
     }
     events
 }

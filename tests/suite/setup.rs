@@ -61,7 +61,9 @@ fn setup_installs_for_the_user_once_and_takes_it_all_away_again() {
     assert!(files.keys().all(|path| said.contains(&format!("wrote {}\n", path.display()))), "{said}");
     let mode = fs::metadata(home.join(".local/share/man/man1/git-ralph.1")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
-    let again = world.ralph(&["setup"]).code(0).says("nothing to do").stdout;
+    fs::write(home.join(".zshrc"), "fpath=(~/.local/share/zsh/site-functions $fpath)\n").unwrap();
+    let again = world.ralph(&["setup"]).code(0).says("nothing to do").says("zsh: nothing to add").stdout;
+    fs::remove_file(home.join(".zshrc")).unwrap();
     assert!(!again.contains("wrote"), "{again}");
     assert_eq!(tree(&home), files);
     world.ralph(&["setup", "--uninstall"]).code(0).says("removed");

@@ -19,6 +19,7 @@ macro_rules! shipped {
 pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph.1",
     "git-ralph-abort.1",
+    "git-ralph-config.1",
     "git-ralph-demo.1",
     "git-ralph-doctor.1",
     "git-ralph-events.5",

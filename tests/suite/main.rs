@@ -26,6 +26,7 @@ mod notifications;
 mod output;
 mod prompts;
 mod properties;
+mod readme;
 mod reliability;
 mod resume;
 mod runtime;

@@ -179,7 +179,18 @@ fn every_page_and_completion_is_shipped_and_no_other() {
 fn the_main_page_has_every_section_and_key() {
     let page = main_page(&Cli::command());
     let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).map(|name| name.trim_matches('"')).collect();
-    let expected = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "CONFIGURATION", "CHANGE FILE", "FILES", "ENVIRONMENT", "EXIT STATUS"];
+    let expected = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "COMMANDS",
+        "CONFIGURATION",
+        "NOTIFICATIONS",
+        "CHANGE FILE",
+        "FILES",
+        "ENVIRONMENT",
+        "EXIT STATUS",
+    ];
     let expected: Vec<&str> = expected.into_iter().chain(["EXAMPLES", "GIT", "SEE ALSO"]).collect();
     assert_eq!(sections, expected);
     for key in KEYS {

@@ -1,0 +1,129 @@
+//! README's console blocks, executed: what it shows is what happens.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::World;
+
+fn readme() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+}
+
+/// The blocks of a language, as lists of lines.
+fn blocks(language: &str) -> Vec<Vec<String>> {
+    let text = readme();
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().lines().map(str::to_owned).collect()).collect()
+}
+
+/// A command of a block without its comment.
+fn command(line: &str) -> Option<&str> {
+    line.strip_prefix("$ ").map(|command| command.split("   #").next().unwrap().split("  #").next().unwrap().trim())
+}
+
+/// What differs between any two runs: ids and times.
+fn normalized(text: &str) -> String {
+    let id = regex_lite::Regex::new(r"\b[0-9a-f]{10}\b").unwrap();
+    let time = regex_lite::Regex::new(r"\b\d+(\.\d+)? s\b").unwrap();
+    time.replace_all(&id.replace_all(text, "<id>"), "<time>").into_owned()
+}
+
+fn script(world: &World, name: &str, text: &str) {
+    world.write(name, text);
+    fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs a line as somebody types it: through a shell, with git finding git-ralph on PATH.
+#[track_caller]
+fn typed(world: &World, line: &str) -> String {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
+    let output = shell.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{line}\n{said}");
+    said
+}
+
+#[test]
+fn the_first_two_commands_are_the_ones_that_ci_runs() {
+    let first: Vec<Vec<String>> = blocks("console").into_iter().take(2).collect();
+    let commands: Vec<&str> = first.iter().flatten().filter_map(|line| command(line)).collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert!(commands[0].starts_with("cargo install") && commands[0].ends_with("git ralph demo") && commands[1] == "cargo test");
+}
+
+#[test]
+fn the_run_goes_as_it_is_shown() {
+    let world = World::new();
+    let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains("./my-agent"))).unwrap();
+    let mut commands = block.iter().filter_map(|line| command(line));
+    typed(&world, commands.next().unwrap());
+    world.change("greeter", &blocks("toml")[0].join("\n"));
+    script(&world, "check.sh", "#!/bin/sh\nsleep 0.1\nsh greet.sh | grep -q 'Hello, world'\n");
+    script(
+        &world,
+        "my-agent",
+        "#!/bin/sh\ncat >/dev/null\n\
+         if [ $RALPH_STORY = greet ]; then echo \"echo 'Hello, world'\" >greet.sh\n\
+         elif [ $RALPH_ATTEMPT = 1 ]; then echo 'echo $1' >greet.sh\n\
+         echo \"<promise>FAILED: greet.sh must still say 'world' when no name is given</promise>\"; exit\n\
+         else echo 'echo \"Hello, ${1:-world}\"' >greet.sh; fi\n\
+         echo '<promise>COMPLETE</promise>'\n",
+    );
+    let start = commands.next().unwrap();
+    let shown: Vec<&str> = block.iter().skip_while(|line| command(line) != Some(start)).skip(1).map(String::as_str).collect();
+    let happened = normalized(&typed(&world, start));
+    assert!(happened.starts_with(&normalized(&shown.join("\n"))), "{happened}");
+    assert_eq!(commands.next(), None);
+}
+
+#[test]
+fn stories_come_from_where_the_readme_says() {
+    let world = World::new();
+    world.git(&["config", "ralph.mine.cmd", "cat >/dev/null; echo x >>work; echo '<promise>COMPLETE</promise>'"]);
+    world.git(&["config", "ralph.agent", "mine"]);
+    world.write("openspec/changes/add-greeting/proposal.md", "## Why\n\nGreetings.\n");
+    world.write("openspec/changes/add-greeting/tasks.md", "## 1. Greet\n\n- [ ] 1.1 Say hello\n");
+    world.write("specs/001-albums/spec.md", "# Feature Specification: Albums\n");
+    world.write("specs/001-albums/tasks.md", "# Tasks: Albums\n\n## Phase 1: Setup\n\n- [ ] T001 Make a folder\n");
+    world.write("prd.json", "{\"userStories\": [{\"id\": \"US-1\", \"title\": \"One\", \"priority\": 1, \"passes\": false}]}\n");
+    world.write("docs/plans/plan.md", "# Plan\n\n### Task 1: First\n\n- [ ] do it\n");
+    let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains("--from specs/"))).unwrap();
+    let commands: Vec<&str> = block.iter().filter_map(|line| command(line)).collect();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for line in commands {
+        typed(&world, line);
+        let change = line.split(' ').nth(3).unwrap();
+        if line.contains(" new ") {
+            typed(&world, &format!("git ralph start {change} --finish cleanup"));
+        } else {
+            typed(&world, &format!("git ralph finish {change} --cleanup"));
+        }
+    }
+    assert!(
+        world.read("prd.json").contains("\"passes\": true") && world.read("openspec/changes/add-greeting/tasks.md").contains("- [x] 1.1")
+    );
+}
+
+#[test]
+fn every_command_that_the_readme_names_exists() {
+    let world = World::new();
+    let text = readme();
+    let mut seen = 0;
+    for row in text.lines().filter(|line| line.starts_with("| `git ralph ")) {
+        let name = row["| `git ralph ".len()..].split([' ', '`']).next().unwrap();
+        world.ralph(&[name, "--help"]).code(0);
+        seen += 1;
+    }
+    assert!(seen > 12, "{seen}");
+    let help = world.ralph(&["-h"]).code(0).stdout;
+    for name in help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .filter(|name| name.chars().all(|c| c.is_ascii_lowercase()))
+    {
+        assert!(name == "help" || name == "demo" || text.contains(&format!("`git ralph {name}")), "README does not name {name}");
+    }
+}

@@ -93,7 +93,7 @@ fn unknown_command(error: &clap::Error) -> (String, String) {
     let commands = cli::Cli::command();
     let known = commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
     let near = nearest::to(typed, known);
-    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let suggestion = nearest::said(near);
     let hint = near.map_or_else(|| "git ralph -h".to_owned(), |near| format!("git ralph {near}"));
     (format!("'{}' is not a git ralph command{suggestion}", typed.escape_debug()), hint)
 }

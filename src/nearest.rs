@@ -13,6 +13,18 @@ pub fn to<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
+/// The end of a sentence about a word that is not known: "; did you mean …?", or nothing.
+#[must_use]
+pub fn suggestion<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    said(to(word, candidates))
+}
+
+/// The same about a word that was found already.
+#[must_use]
+pub fn said(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -152,8 +152,7 @@ impl Agent {
 
 fn unknown(name: &str, config: &GitConfig) -> Problem {
     let known = config.subsections_with("cmd").chain(PROFILES.iter().map(|profile| profile.name));
-    let near = crate::nearest::to(name, known);
-    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let suggestion = crate::nearest::suggestion(name, known);
     Problem::fatal(format!("there is no agent '{name}'{suggestion}"))
         .hint(format!("git config ralph.{name}.cmd '<command that reads the prompt on stdin>'"))
 }

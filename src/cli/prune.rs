@@ -14,4 +14,7 @@ pub struct Prune {
     /// Delete without asking
     #[arg(short, long)]
     pub yes: bool,
+    /// Say only what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
 }

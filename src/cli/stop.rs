@@ -10,4 +10,7 @@ pub struct StopArgs {
     /// End the attempt that is under way
     #[arg(long)]
     pub now: bool,
+    /// Say only what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
 }

@@ -24,7 +24,7 @@ pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<Ending> 
         config_text(&listed)
     });
     for (entry, near) in strangers(&context.config) {
-        let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        let suggestion = crate::nearest::said(near);
         output::message(&Line::new(Tone::Warning, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin())));
     }
     Ok(Ending::Done)

@@ -145,8 +145,7 @@ impl Context {
 
     fn unknown_change(&self, name: &ChangeName, shown: &str) -> Result<Problem> {
         let known = self.known_changes()?;
-        let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
-        let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
         Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
     }
 
@@ -167,8 +166,7 @@ impl Context {
         if let Some(story) = stories.iter().find(|story| story.id.as_str() == text) {
             return Ok(story.id.clone());
         }
-        let near = crate::nearest::to(text, stories.iter().map(|story| story.id.as_str()));
-        let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        let suggestion = crate::nearest::suggestion(text, stories.iter().map(|story| story.id.as_str()));
         let text = text.escape_debug();
         bail!(
             Problem::fatal(format!("'{0}' has no story '{text}'{suggestion}", run.change)).hint(format!("git ralph status {}", run.change))
@@ -204,7 +202,7 @@ impl Context {
             let name = Self::name(name)?;
             return match self.store.last(&name)? {
                 Some((run, state)) if !state.is_closed() => Ok((run, state)),
-                _ => bail!(Problem::refused(format!("there is no open run of '{name}'")).hint(format!("git ralph start {name}"))),
+                _ => bail!(self.no_open_run(&name)?),
             };
         }
         let worktree = self.repo.place.worktree_id();
@@ -214,6 +212,15 @@ impl Context {
             Some(run) => Ok(run),
             None => bail!(Problem::refused("there is no open run in this work tree").hint("git ralph list")),
         }
+    }
+
+    fn no_open_run(&self, name: &ChangeName) -> Result<Problem> {
+        let known = self.known_changes()?;
+        if known.contains(name) {
+            return Ok(Problem::refused(format!("there is no open run of '{name}'")).hint(format!("git ralph start {name}")));
+        }
+        let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
+        Ok(Problem::refused(format!("there is no open run of '{name}'{suggestion}")).hint("git ralph list"))
     }
 
     /// Takes the lock on this work tree; orphans of a killed run are ended.

@@ -189,8 +189,7 @@ fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
         }
         candidates.extend(stories.iter().map(|story| story.id.to_string()));
     }
-    let near = crate::nearest::to(first, candidates.iter().map(String::as_str));
-    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let suggestion = crate::nearest::suggestion(first, candidates.iter().map(String::as_str));
     bail!(Problem::fatal(format!("there is no change and no story '{}'{suggestion}", first.escape_debug())).hint("git ralph list"))
 }
 

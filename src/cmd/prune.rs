@@ -18,10 +18,13 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<Ending> {
     let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?;
     if found.is_empty() {
         check_known(&context, only.as_ref())?;
-        output::message(&Line::new(Tone::Plain, "nothing to prune"));
+        say(args, "nothing to prune");
         return Ok(Ending::Done);
     }
-    output::data(&prune_text(&found, |path| context.shown(path)));
+    // What is deleted for good is shown before it is asked about; who says yes beforehand may not want to see it.
+    if !args.quiet || !args.yes {
+        output::data(&prune_text(&found, |path| context.shown(path)));
+    }
     if args.dry_run {
         return Ok(Ending::Done);
     }
@@ -29,7 +32,7 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<Ending> {
         match consent(&context, &found, args).await? {
             ask::Answer::Chosen(()) => {}
             ask::Answer::Later => {
-                output::message(&Line::new(Tone::Plain, "nothing was deleted"));
+                say(args, "nothing was deleted");
                 return Ok(Ending::NotPossible);
             }
             ask::Answer::Interrupted => return Ok(Ending::Interrupted),
@@ -37,8 +40,14 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<Ending> {
     }
     let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?.still_of(&found);
     found.delete(&context.repo).await?;
-    output::message(&Line::new(Tone::Plain, format!("deleted: {}", prune_words(&found))));
+    say(args, &format!("deleted: {}", prune_words(&found)));
     Ok(Ending::Done)
+}
+
+fn say(args: &Prune, text: &str) {
+    if !args.quiet {
+        output::message(&Line::new(Tone::Plain, text));
+    }
 }
 
 async fn consent(context: &Context, found: &Leavings, args: &Prune) -> Result<ask::Answer<()>> {
@@ -71,7 +80,6 @@ fn check_known(context: &Context, only: Option<&ChangeName>) -> Result<()> {
     if known.contains(name) {
         return Ok(());
     }
-    let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
-    let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
     bail!(Problem::fatal(format!("there is no change '{name}'{suggestion}")).hint("git ralph list"))
 }

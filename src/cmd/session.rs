@@ -65,8 +65,7 @@ impl Work {
         let known = |text: &String| {
             let found = change.stories.iter().find(|story| story.id.as_str() == text).map(|story| story.id.clone());
             found.ok_or_else(|| {
-                let near = crate::nearest::to(text, change.stories.iter().map(|story| story.id.as_str()));
-                let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+                let suggestion = crate::nearest::suggestion(text, change.stories.iter().map(|story| story.id.as_str()));
                 Problem::fatal(format!("'{name}' has no story '{text}'{suggestion}"))
             })
         };

@@ -19,6 +19,8 @@ pub async fn run(args: &StopArgs, environment: Environment) -> Result<Ending> {
     let request = if args.now { StopRequest::Now } else { StopRequest::AfterAttempt };
     request.leave(&run.stop_file()).with_context(|| format!("cannot write {}", run.stop_file().display()))?;
     let when = if args.now { "now" } else { "after the attempt that is under way" };
-    output::message(&Line::new(Tone::Plain, format!("asked process {owner} to stop {when}")));
+    if !args.quiet {
+        output::message(&Line::new(Tone::Plain, format!("asked process {owner} to stop {when}")));
+    }
     Ok(Ending::Done)
 }

@@ -131,7 +131,7 @@ impl Reader<'_> {
         check_order(stories).map_err(|problem| match problem {
             OrderProblem::Duplicate(id) => self.at(line(&id), &format!("two stories have the id '{id}'")),
             OrderProblem::Unknown { story, after } => {
-                let near = nearest(after.as_str(), stories.iter().map(|story| story.id.as_str()));
+                let near = crate::nearest::suggestion(after.as_str(), stories.iter().map(|story| story.id.as_str()));
                 self.at(line(&story), &format!("story '{story}' has 'after' the unknown story '{after}'{near}"))
             }
             OrderProblem::Circle(ids) => {
@@ -145,7 +145,7 @@ impl Reader<'_> {
     fn known_keys(&self, table: &DeTable, known: &[&str]) -> Result<(), String> {
         match table.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
             Some(key) => {
-                let near = nearest(key.get_ref(), known.iter().copied());
+                let near = crate::nearest::suggestion(key.get_ref(), known.iter().copied());
                 Err(self.at(key.span().start, &format!("unknown key '{}'{near}", key.get_ref().escape_debug())))
             }
             None => Ok(()),
@@ -248,14 +248,6 @@ impl Reader<'_> {
         let Some(text) = self.text(table, key)? else { return Ok(None) };
         let offset = table.get(key).map_or(0, |value| value.span().start);
         read(&text).map(Some).map_err(|why| self.at(offset, &format!("'{key}': {why}")))
-    }
-}
-
-/// A suggestion, if one of the candidates is close.
-fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
-    match crate::nearest::to(word, candidates) {
-        Some(near) => format!("; did you mean '{near}'?"),
-        None => String::new(),
     }
 }
 

@@ -117,3 +117,43 @@ fn quiet_says_only_what_is_wrong() {
     let output = world.start(&["-q", "--finish", "cleanup"]).code(0);
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
 }
+
+#[test]
+fn whatever_is_mistyped_gets_the_nearest_that_there_is() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world
+        .ralph(&["strat", "work"])
+        .code(129)
+        .says("'strat' is not a git ralph command; did you mean 'start'?")
+        .says("hint: git ralph start");
+    world.ralph(&["xyzzy"]).code(129).says("'xyzzy' is not a git ralph command").says("hint: git ralph -h");
+    for command in ["start", "status", "log", "config"] {
+        world.ralph(&[command, "wrok"]).code(128).says("did you mean 'work'?");
+    }
+    for command in ["resume", "finish", "abort", "undo", "stop"] {
+        world.ralph(&[command, "wrok"]).code(2).says("there is no open run of 'wrok'; did you mean 'work'?");
+        world.ralph(&[command, "work"]).code(2).says("there is no open run of 'work'").says("git ralph start work");
+    }
+    world.start(&["--only", "11"]).code(128).says("did you mean '1'?");
+    world.ralph(&["finish", "--cleanpu"]).code(129).says("--cleanup");
+}
+
+#[test]
+fn no_command_minds_a_reader_that_has_gone_away() {
+    let world = World::new();
+    world.stories(3, "");
+    world.agent(COMPLETE);
+    world.start(&[]).code(0);
+    for args in ["status", "log", "log 1 --attempt 1", "list", "doctor", "config", "log -f", "status --json", "--help", "prune --dry-run"] {
+        let script = format!("set -o pipefail; {} {args} | true", env!("CARGO_BIN_EXE_git-ralph"));
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
+        let output = shell.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        // What doctor finds is in its status, whoever reads it.
+        assert!(output.status.success() || args == "doctor", "{args}: {errors}");
+        assert!(!errors.contains("panicked") && !errors.contains("Broken pipe"), "{args}: {errors}");
+    }
+}

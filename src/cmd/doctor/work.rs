@@ -38,7 +38,7 @@ fn settings(context: &Context) -> Vec<Check> {
     let read = Settings::resolve(&Flags::default(), None, &context.config).and_then(|_| git_timeout(&context.config));
     let mut checks: Vec<Check> = strangers(&context.config)
         .map(|(entry, near)| {
-            let suggestion = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let suggestion = crate::nearest::said(near);
             Check::new(name, Health::Note, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin()))
                 .mended_by(format!("git config --{} --unset-all {}", entry.scope, entry.key))
         })

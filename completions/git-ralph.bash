@@ -22,6 +22,8 @@ __git_ralph_reply ()
 	COMPREPLY=()
 	while IFS=$'\t' read -r value _; do
 		[[ $value == "$cur"* ]] || continue
+		# Within quotes that are open nothing is offered that would mean something there.
+		[[ $format == '%s' && $value == *[\\\$\`\"\'!]* ]] && continue
 		value=${value#"$prefix"}
 		# git asks readline to leave the blank to us.
 		case "$value" in

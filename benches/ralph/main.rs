@@ -1,0 +1,99 @@
+//! The benchmark: every figure is measured beside the bare commands that it is compared with, in turns, in one run.
+//!
+//! `cargo bench -- [--quick] [--write] [<part of a row's name>...]`; docs/performance.md says how and why.
+#![allow(clippy::disallowed_methods, reason = "it starts git-ralph and git itself")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for people to read")]
+
+mod ends;
+mod gauge;
+mod output;
+mod player;
+mod rollback;
+mod scale;
+mod start_up;
+mod story;
+mod table;
+mod world;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use table::{Row, Table};
+
+/// How much of everything.
+pub struct Size {
+    /// Files of the repositories that story overhead is measured in, smallest first.
+    pub story: &'static [usize],
+    /// The same for rollbacks.
+    pub rollback: &'static [usize],
+    /// Bytes that an agent prints.
+    pub output: u64,
+    /// Stories of one change.
+    pub stories: usize,
+    /// Events of one journal.
+    pub events: usize,
+    /// Files of the repository that starts and finishes are measured in.
+    pub ends: usize,
+    /// How often the two sides take turns.
+    pub rounds: usize,
+}
+
+const SMALL: usize = 200;
+const QUICK: Size = Size { story: &[SMALL], rollback: &[SMALL], output: 64 << 20, stories: 300, events: 100_000, ends: SMALL, rounds: 3 };
+const FULL: Size = Size {
+    story: &[SMALL, 50_000, 200_000],
+    rollback: &[SMALL, 50_000],
+    output: 1 << 30,
+    stories: 10_000,
+    events: 1_000_000,
+    ends: 50_000,
+    rounds: 5,
+};
+
+/// A group of rows: the start of their names, and what measures them.
+type Group = (&'static str, fn(&Size, &mut Table) -> Result<()>);
+const GROUPS: [Group; 6] = [
+    ("story", story::measure),
+    ("rollback", rollback::measure),
+    ("output", output::measure),
+    ("scale", scale::measure),
+    ("start-up", start_up::measure),
+    ("ends", ends::measure),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|word| word == player::WORD) {
+        return player::play(&args[1..]);
+    }
+    if !args.iter().any(|arg| arg == "--bench") {
+        // `cargo test --all-targets` only wants to know that it builds.
+        return ExitCode::SUCCESS;
+    }
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<()> {
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let size = if has("--quick") { &QUICK } else { &FULL };
+    let wanted: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with("--")).collect();
+    let mut table = Table::new(wanted, |row: &Row| eprintln!("{}", row.line()));
+    for (name, measure) in GROUPS {
+        if table.wants_any_of(name) {
+            eprintln!("measuring {name} …");
+            measure(size, &mut table)?;
+        }
+    }
+    println!("{}", table.markdown());
+    if has("--write") {
+        table.write()?;
+    }
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! Who is whose child, and what becomes of orphans: while somebody adopts them, they are ours and nobody else's.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +13,17 @@ use tokio::time::sleep;
 use super::identity::Identity;
 use super::survivors::processes;
 
+/// How often the kernel's list of our children is read for two of the same.
+const READINGS: u32 = 8;
+
 /// However many end at once, they are looked for no more often than this.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The children that we started ourselves. The kernel does not tell them from those that it gave us.
 static STARTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+
+/// Whether orphans below us become our children now.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 
 /// While this lives, a process below us that loses its parent becomes our child, even if it left its session, its
 /// group and its environment behind. Only Linux can do that; elsewhere it does nothing.
@@ -50,11 +57,17 @@ async fn reap_as_they_end() {
 #[cfg(target_os = "linux")]
 fn set_adopter(adopter: Option<Pid>) {
     // A kernel that refuses leaves us with what the mark finds.
-    let _ = rustix::process::set_child_subreaper(adopter);
+    let done = rustix::process::set_child_subreaper(adopter).is_ok();
+    ADOPTS.store(done && adopter.is_some(), Ordering::Relaxed);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn set_adopter(_: Option<Pid>) {}
+
+/// Whether a process below us that loses its parent becomes our child.
+pub(super) fn adopts() -> bool {
+    ADOPTS.load(Ordering::Relaxed)
+}
 
 /// Remembers a child that we started.
 pub(super) fn remember(pid: u32) {
@@ -66,11 +79,15 @@ pub(super) fn remember(pid: u32) {
 /// The children of ours that we did not start: what was there before us, and whom we adopted.
 pub(super) fn adopted() -> Vec<Identity> {
     let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    children_of(std::process::id(), &parents()).into_iter().filter_map(Identity::of).filter(|child| !started.contains(child)).collect()
+    let children = own_children().unwrap_or_else(|| children_of(std::process::id(), &parents()));
+    children.into_iter().filter_map(Identity::of).filter(|child| !started.contains(child)).collect()
 }
 
 /// These processes and everybody below them.
 pub(super) fn with_descendants(roots: &[u32]) -> Vec<u32> {
+    if roots.is_empty() {
+        return Vec::new();
+    }
     let parents = parents();
     let mut all = roots.to_vec();
     let mut next = 0;
@@ -90,6 +107,37 @@ pub(super) fn reap() {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
+}
+
+/// Our children by the kernel's own list, if it keeps one: to look at every process of a machine takes longer than a git.
+///
+/// The list may leave somebody out while another one ends, so it counts only when it is the same twice.
+fn own_children() -> Option<Vec<u32>> {
+    let mut before = listed_children()?;
+    for _ in 0..READINGS {
+        let now = listed_children()?;
+        if now == before {
+            return Some(now);
+        }
+        before = now;
+    }
+    None
+}
+
+fn listed_children() -> Option<Vec<u32>> {
+    let own = std::process::id();
+    let mut children = Vec::new();
+    for task in fs::read_dir("/proc/self/task").ok()? {
+        let task = task.ok()?;
+        match fs::read_to_string(task.path().join("children")) {
+            Ok(list) => children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
+            // A thread may end, and leaves its children to another one; the process does not.
+            Err(_) if task.file_name() != own.to_string().as_str() => {}
+            Err(_) => return None,
+        }
+    }
+    children.sort_unstable();
+    Some(children)
 }
 
 fn children_of(parent: u32, parents: &[(u32, u32)]) -> Vec<u32> {

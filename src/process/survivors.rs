@@ -36,11 +36,24 @@ impl Trail {
 
     /// Ends what is left: TERM, grace, KILL. Says whom it found.
     pub async fn end(&self, grace: Duration) -> Vec<String> {
+        self.end_those(grace, || self.orphans().into_iter().chain(marked(&self.mark)).collect()).await
+    }
+
+    /// The same after a child that has been waited for: if we adopt, whoever is left of it is below us by now, and
+    /// nobody else has to be looked at.
+    pub async fn end_after_child(&self, grace: Duration) -> Vec<String> {
+        if !kin::adopts() {
+            return self.end(grace).await;
+        }
+        self.end_those(grace, || self.orphans().into_iter().collect()).await
+    }
+
+    async fn end_those(&self, grace: Duration, left: impl Fn() -> BTreeSet<u32>) -> Vec<String> {
         let mut tried = Vec::new();
         let mut names = Vec::new();
         // While some are being ended, others are being born, and who dies leaves orphans.
         for round in 0..ROUNDS {
-            let found: Vec<u32> = self.left().into_iter().filter(|pid| !tried.contains(pid)).collect();
+            let found: Vec<u32> = left().into_iter().filter(|&pid| !tried.contains(&pid) && is_alive(pid)).collect();
             if found.is_empty() {
                 break;
             }
@@ -52,11 +65,11 @@ impl Trail {
         names
     }
 
-    fn left(&self) -> Vec<u32> {
+    /// The orphans that were not there before, with everybody below them.
+    fn orphans(&self) -> Vec<u32> {
         let orphans = kin::adopted().into_iter().filter(|orphan| !self.before.contains(orphan)).map(|orphan| orphan.pid);
         let orphans: Vec<u32> = orphans.filter(|&pid| !self.is_of_others(pid)).collect();
-        let all: BTreeSet<u32> = kin::with_descendants(&orphans).into_iter().chain(marked(&self.mark)).collect();
-        all.into_iter().filter(|&pid| is_alive(pid)).collect()
+        kin::with_descendants(&orphans)
     }
 
     /// Whether it bears the mark of other work that is under way.

@@ -64,7 +64,7 @@ impl Workshop<'_> {
         };
         let trail = Trail::begin(MARK, &self.mark(story, attempt));
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
-        let survivors = trail.end(watch.grace).await;
+        let survivors = trail.end_after_child(watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         let heard = reader.finish(&exit, &Zoned::now());
         Ok(Event::AgentEnded {

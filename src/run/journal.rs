@@ -20,6 +20,8 @@ pub struct Journal {
     file: Arc<File>,
     path: PathBuf,
     seq: u64,
+    /// Something was written that may not be on the disk yet.
+    ahead: bool,
 }
 
 impl Journal {
@@ -33,7 +35,7 @@ impl Journal {
         if let Some(dir) = path.parent() {
             sync_dir(dir)?;
         }
-        Ok(Journal { file: Arc::new(file), path: path.to_owned(), seq: 0 })
+        Ok(Journal { file: Arc::new(file), path: path.to_owned(), seq: 0, ahead: false })
     }
 
     /// Opens a journal, replays it, and cuts off a last line that a crash has torn.
@@ -52,7 +54,7 @@ impl Journal {
             file.set_len(good)?;
             file.sync_data()?;
         }
-        Ok((Journal { file: Arc::new(file), path: path.to_owned(), seq }, state))
+        Ok((Journal { file: Arc::new(file), path: path.to_owned(), seq, ahead: false }, state))
     }
 
     /// Appends an event; when this returns, it is on the disk.
@@ -60,17 +62,37 @@ impl Journal {
     /// # Errors
     /// If it cannot be written.
     pub async fn append(&mut self, event: Event) -> Result<Record> {
+        let record = self.note(event)?;
+        self.sync().await?;
+        Ok(record)
+    }
+
+    /// Appends an event that is read again after a kill, but may be lost with the power until [`Journal::sync`].
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note(&mut self, event: Event) -> Result<Record> {
         let record = Record { seq: self.seq + 1, at: Timestamp::now(), event };
         let mut line = serde_json::to_vec(&record)?;
         line.push(b'\n');
-        let file = Arc::clone(&self.file);
-        let written = tokio::task::spawn_blocking(move || {
-            (&*file).write_all(&line)?;
-            file.sync_data()
-        });
-        written.await?.with_context(|| format!("cannot write to {}", self.path.display()))?;
+        (&*self.file).write_all(&line).with_context(|| format!("cannot write to {}", self.path.display()))?;
+        self.ahead = true;
         self.seq += 1;
         Ok(record)
+    }
+
+    /// When this returns, everything that was appended is on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub async fn sync(&mut self) -> Result<()> {
+        if self.ahead {
+            let file = Arc::clone(&self.file);
+            let synced = tokio::task::spawn_blocking(move || file.sync_data());
+            synced.await?.with_context(|| format!("cannot write to {}", self.path.display()))?;
+            self.ahead = false;
+        }
+        Ok(())
     }
 }
 
@@ -94,8 +116,8 @@ pub fn replay(path: &Path, mut each: impl FnMut(&Record)) -> Result<u64> {
         }
         match serde_json::from_slice::<Record>(&line) {
             Ok(record) => each(&record),
-            // A torn write may have left a hole of zeros with a newline behind it.
-            Err(_) if is_last(&mut reader)? => break,
+            // A torn write leaves zeros, in its last line or with more lines behind it; what was synced has none before it.
+            Err(_) if line.contains(&0) || is_last(&mut reader)? => break,
             Err(error) => bail!("{}:{number}: this is not an event: {error}", path.display()),
         }
         good += count;
@@ -152,6 +174,16 @@ pub(super) fn sync_dir(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_behind_a_hole_is_cut_off_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let event = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
+        std::fs::write(&path, format!("{event}{{\"seq\":2,\0\0\0\"}}\n{event}{event}")).unwrap();
+        Journal::open(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), event);
+    }
 
     #[test]
     fn an_endless_line_is_an_error_and_nothing_is_cut_off() {

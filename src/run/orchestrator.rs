@@ -97,7 +97,7 @@ impl Orchestrator<'_> {
                 Some((story, events)) = floor.underway.next() => {
                     floor.busy.remove(&story);
                     for event in events? {
-                        scribe.record(event).await?;
+                        scribe.note(event)?;
                     }
                 }
                 urgency = stop.reached(above(heard)) => {
@@ -173,8 +173,10 @@ impl<'w> Floor<'w> {
                 self.verify_branch(scribe).await?;
             }
             let task = Task::new(step, change, scribe.state, self.workshop.agent)?;
-            if let Some(event) = task.intent() {
-                scribe.record(event).await?;
+            match task.intent() {
+                Some(event) => scribe.record(event).await?,
+                None if self.workshop.is_harmless(&task) => {}
+                None => scribe.journal.sync().await?,
             }
             self.underway.push(Box::pin(self.workshop.perform(task)));
         }
@@ -252,6 +254,18 @@ impl Scribe<'_> {
         Ok(())
     }
 
+    /// Records what has come of a step. It reaches the disk before the next step that does anything begins: until then
+    /// losing it means no more than that the step is done again.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn note(&mut self, event: Event) -> Result<()> {
+        let record: Record = self.journal.note(event)?;
+        self.state.apply(&record.event);
+        self.reporter.event(&record, self.state);
+        Ok(())
+    }
+
     async fn stop(&mut self, urgency: Urgency) -> Result<()> {
         match stop_kind(urgency) {
             Some(how) => self.record(Event::StopRequested { how }).await,
@@ -307,6 +321,15 @@ impl Task {
 }
 
 impl Workshop<'_> {
+    /// Whether a step only thinks: what it follows from need not be on the disk yet.
+    fn is_harmless(&self, task: &Task) -> bool {
+        match (&task.step, &task.story) {
+            (Step::Judge { .. }, Some(story)) => self.gates(story).is_empty() && !self.settings.hooks.value,
+            (Step::Judge { .. } | Step::GiveUp { .. }, _) => true,
+            _ => false,
+        }
+    }
+
     async fn perform(&self, task: Task) -> (StoryId, Result<Vec<Event>>) {
         let story = task.step.story().clone();
         let events = self.events_of(&task).await.with_context(|| format!("story '{story}'"));
@@ -413,7 +436,7 @@ impl Workshop<'_> {
             let mut stop = self.stop.clone();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));
             let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
-            trail.end(self.settings.grace.value).await;
+            trail.end_after_child(self.settings.grace.value).await;
             let ran = ran?;
             events.push(Event::GateEnded {
                 story: story.id.clone(),

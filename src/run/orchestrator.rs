@@ -97,7 +97,7 @@ impl Orchestrator<'_> {
                 Some((story, events)) = floor.underway.next() => {
                     floor.busy.remove(&story);
                     for event in events? {
-                        scribe.note(event)?;
+                        scribe.note(event).await?;
                     }
                 }
                 urgency = stop.reached(above(heard)) => {
@@ -243,14 +243,8 @@ impl Scribe<'_> {
     /// # Errors
     /// If the journal cannot be written.
     pub async fn record(&mut self, event: Event) -> Result<()> {
-        let record: Record = self.journal.append(event).await?;
-        self.state.apply(&record.event);
-        self.reporter.event(&record, self.state);
-        if let Some(callbacks) = self.callbacks
-            && let Some(failure) = callbacks.tell(&record).await
-        {
-            self.reporter.activity(&Activity::CallbackFailed { failure: &failure });
-        }
+        let record = self.journal.append(event).await?;
+        self.take_in(&record).await;
         Ok(())
     }
 
@@ -259,11 +253,20 @@ impl Scribe<'_> {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn note(&mut self, event: Event) -> Result<()> {
-        let record: Record = self.journal.note(event)?;
-        self.state.apply(&record.event);
-        self.reporter.event(&record, self.state);
+    pub async fn note(&mut self, event: Event) -> Result<()> {
+        let record = self.journal.note(event)?;
+        self.take_in(&record).await;
         Ok(())
+    }
+
+    async fn take_in(&mut self, record: &Record) {
+        self.state.apply(&record.event);
+        self.reporter.event(record, self.state);
+        if let Some(callbacks) = self.callbacks
+            && let Some(failure) = callbacks.tell(record).await
+        {
+            self.reporter.activity(&Activity::CallbackFailed { failure: &failure });
+        }
     }
 
     async fn stop(&mut self, urgency: Urgency) -> Result<()> {

@@ -62,7 +62,14 @@ impl Keeper {
         self.copy_ignored().context("cannot copy ignored files")?;
         self.keep_submodules(Moment::Attempt).await?;
         fs::write(dir.join("head-log"), self.repo.head_log_length().to_string())?;
+        fs::write(dir.join("operation-commits"), self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>())?;
         self.keep_git_files(&dir.join("git-dir"))
+    }
+
+    /// The commits that files of unfinished operations, or `ORIG_HEAD`, named before the attempt: they are the user's.
+    pub(super) fn known_operation_commits(&self) -> Vec<Oid> {
+        let text = fs::read_to_string(self.guard_dir().join("operation-commits")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// One commit that has every ref and every stash entry as its parent: no gc can take what the agent deletes.

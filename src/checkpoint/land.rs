@@ -51,7 +51,7 @@ impl Keeper {
         }
         let label = format!("{}-{attempt}", story.id.as_component());
         let mut findings = self.inspect(&refs, &story.id, attempt, Verdict::Landing).await?;
-        findings.pins.extend(self.operation_commits());
+        findings.pins.extend(self.new_operation_commits());
         if findings.sparse {
             return Ok(Landed::Impossible("the attempt turned on sparse checkout, which hides files of the work tree from git".to_owned()));
         }

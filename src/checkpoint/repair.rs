@@ -80,6 +80,12 @@ impl Keeper {
             .collect()
     }
 
+    /// Those of them that were not there before the attempt.
+    pub(super) fn new_operation_commits(&self) -> Vec<Oid> {
+        let before = self.known_operation_commits();
+        self.operation_commits().into_iter().filter(|oid| !before.contains(oid)).collect()
+    }
+
     /// Where the agent left HEAD; a broken HEAD is as good as none, but only if git says so twice.
     pub(super) async fn head_after_agent(&self, refs: &RefList) -> Result<Option<Head>> {
         for _ in 0..2 {

@@ -35,7 +35,7 @@ impl Keeper {
         let refs = self.repo.refs().await?;
         let head = self.head_after_agent(&refs).await?;
         let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack).await?;
-        findings.pins.extend(self.operation_commits());
+        findings.pins.extend(self.new_operation_commits());
         let snapshot = self.snapshot(&footing.base).await?;
         let staged = self.staged(&snapshot.tree, &footing.base).await?;
         let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);

@@ -73,7 +73,7 @@ impl Repo {
             }
             self.git.call(args).input(specs)
         };
-        call.index(index).working().answer().await
+        call.index(index).working().flushed_by_commit().answer().await
     }
 
     /// Records files again that an index has already.
@@ -99,7 +99,7 @@ impl Repo {
     /// # Errors
     /// If git fails, also if the index names objects that are gone.
     pub async fn write_tree(&self, index: &Path) -> Result<Oid> {
-        self.git.call(["write-tree"]).index(index).working().line().await?.parse()
+        self.git.call(["write-tree"]).index(index).working().flushed_by_commit().line().await?.parse()
     }
 
     /// Fills an index from a tree, keeping what it knows about files that are the same.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::objects::Library;
 use super::stale;
 use crate::process::{Exit, Program, capture};
 
@@ -69,13 +70,19 @@ pub struct Git {
     limits: Limits,
     /// Where locks that dead processes left are moved to.
     stale_dir: Option<PathBuf>,
+    library: Library,
 }
 
 impl Git {
     /// git as found on PATH, in a directory, with an environment and none of our overrides: for finding out where we are.
     #[must_use]
     pub fn plain(cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
-        Git { program: Program { program: "git".into(), args: Vec::new(), env, cwd }, limits: Limits::default(), stale_dir: None }
+        Git {
+            program: Program { program: "git".into(), args: Vec::new(), env, cwd },
+            limits: Limits::default(),
+            stale_dir: None,
+            library: Library::default(),
+        }
     }
 
     /// git for one repository: explicit directories, our overrides.
@@ -88,13 +95,13 @@ impl Git {
         let ignores_case = git_dir.join("CoNfIg").exists() || git_dir.join("cOmMoNdIr").exists();
         args.extend(["-c".into(), format!("core.ignoreCase={ignores_case}").into()]);
         let program = Program { program: "git".into(), args, env, cwd: work_tree.to_owned() };
-        Git { program, limits: Limits::default(), stale_dir: None }
+        Git { program, limits: Limits::default(), stale_dir: None, library: Library::default() }
     }
 
     /// The same for another repository: at its work tree, in its git directory if that is known.
     #[must_use]
     pub fn elsewhere(&self, top: &Path, git_dir: Option<&Path>) -> Self {
-        let mut git = self.clone();
+        let mut git = Git { library: Library::default(), ..self.clone() };
         git.program.env.retain(|(name, _)| name != "GIT_DIR" && name != "GIT_WORK_TREE" && name != "GIT_INDEX_FILE");
         if let Some(git_dir) = git_dir {
             git.program.env.push(("GIT_DIR".into(), git_dir.into()));
@@ -131,6 +138,11 @@ impl Git {
         self.program.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
+    /// The contents of trees, without a process for each of them.
+    pub(super) async fn trees(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.library.trees(self, names, self.limits.query).await
+    }
+
     /// A call with these arguments.
     pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
@@ -157,6 +169,19 @@ impl Call {
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
+    }
+
+    /// Leaves the flush of the disk to a commit that follows: until then no ref names the objects that are written.
+    #[must_use]
+    pub fn flushed_by_commit(mut self) -> Self {
+        let at = self.program.args.len() - self.words.len();
+        self.program.args.splice(at..at, ["-c".into(), "core.fsyncMethod=writeout-only".into()]);
+        self
+    }
+
+    /// What would be started.
+    pub(super) fn program(&self) -> &Program {
+        &self.program
     }
 
     /// On another index than the repository's.

@@ -5,6 +5,7 @@ mod conversion;
 mod described;
 mod door;
 mod head;
+mod objects;
 mod oid;
 mod place;
 mod questions;
@@ -12,6 +13,7 @@ mod refs;
 mod repo;
 pub mod stale;
 mod stash;
+mod trees;
 
 pub use actions::{Signature, Tolerance};
 pub use conversion::{LineEnds, Unlike, attributes_convert};

@@ -245,11 +245,8 @@ impl Repo {
         Ok(text.lines().filter_map(plain).collect())
     }
 
-    /// What differs between two trees.
-    ///
-    /// # Errors
-    /// If git fails.
-    pub async fn diff_trees(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
+    /// What differs between two trees, by a process of its own.
+    pub(super) async fn diff_trees_anew(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
         let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
         let output = self.git.call(args).working().output().await?;
         let mut fields = output.split(|byte| *byte == 0);

@@ -3,6 +3,7 @@
 //! Knows nothing of git or stories. With `git/`, the only place that creates commands.
 
 mod capture;
+mod dialogue;
 mod end;
 mod group;
 mod identity;
@@ -14,6 +15,7 @@ mod supervise;
 mod survivors;
 
 pub use capture::{Captured, capture};
+pub use dialogue::Dialogue;
 pub use end::Exit;
 pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};

@@ -231,6 +231,8 @@ fn is_due(mode: Mode, at: usize, call: &Call) -> bool {
     match mode {
         Mode::KillEarly | Mode::KillLate => call.words.starts_with("read-tree -m -u "),
         Mode::Kill | Mode::Agent => true,
+        // The git that stays ends with git-ralph: there is nobody left to kill after it.
+        Mode::KillAfter if call.words == "cat-file --batch" => false,
         Mode::Hang => at % if is_full() { 8 } else { 24 } == 5,
         _ => is_full() || at % 5 == mode as usize % 5,
     }

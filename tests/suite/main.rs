@@ -37,3 +37,4 @@ mod sources;
 mod support;
 mod surroundings;
 mod transcripts;
+mod trees;

@@ -1,5 +1,7 @@
 //! Both ends of a run: `start` up to the first agent, and `finish --cleanup`, against the commands that they stand for.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use crate::Size;
@@ -13,22 +15,29 @@ const START: &str = "set -e; git checkout -q -B ralph/x; git add -A; git commit 
 const FINISH: &str = "set -e; git checkout -q main; git merge -q --squash ralph/x; git reset -q HEAD; git branch -q -D ralph/x";
 
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
+    let name = |what: &str| format!("ends: {what}, {} files", size.ends);
+    let rows = [("start", None, 1.2), ("cleanup", Some(false), 0.1), ("cleanup, original moved", Some(true), 0.5)];
+    if !rows.iter().any(|(what, ..)| table.wants(&name(what))) {
+        return Ok(());
+    }
     let (ours, bare) = (World::new(size.ends)?, World::new(size.ends)?);
     ours.stories(1)?;
-    let name = format!("ends: start, {} files", size.ends);
-    if table.wants(&name) {
-        start(&name, &ours, &bare, size, table)?;
-    }
-    for (moved, what, most) in [(false, "cleanup", 0.1), (true, "cleanup, original moved", 0.5)] {
-        let name = format!("ends: {what}, {} files", size.ends);
-        if table.wants(&name) {
-            finish(&name, &ours, &bare, moved, most, size, table)?;
+    for (what, moved, most) in rows {
+        let name = name(what);
+        if !table.wants(&name) {
+            continue;
         }
+        let (mine, theirs) = match moved {
+            None => start(&ours, &bare, size)?,
+            Some(moved) => finish(&ours, &bare, moved, size)?,
+        };
+        let row = Row::ratio(name, median(mine)?, median(theirs)?, most);
+        table.push(if size.ends < 1000 { row.without_target("with 50,000 files") } else { row });
     }
     Ok(())
 }
 
-fn start(name: &str, ours: &World, bare: &World, size: &Size, table: &mut Table) -> Result<()> {
+fn start(ours: &World, bare: &World, size: &Size) -> Result<(Vec<Duration>, Vec<Duration>)> {
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         let words = ours.with_agent(&["start", "x"], "rest")?;
@@ -43,11 +52,10 @@ fn start(name: &str, ours: &World, bare: &World, size: &Size, table: &mut Table)
         bare.git(&["checkout", "-q", "main"])?;
         bare.git(&["branch", "-q", "-D", "ralph/x"])?;
     }
-    table.push(Row::ratio(name, median(mine)?, median(theirs)?, 1.2));
-    Ok(())
+    Ok((mine, theirs))
 }
 
-fn finish(name: &str, ours: &World, bare: &World, moved: bool, most: f64, size: &Size, table: &mut Table) -> Result<()> {
+fn finish(ours: &World, bare: &World, moved: bool, size: &Size) -> Result<(Vec<Duration>, Vec<Duration>)> {
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         let words = ours.with_agent(&["start", "x"], "edit")?;
@@ -62,8 +70,7 @@ fn finish(name: &str, ours: &World, bare: &World, moved: bool, most: f64, size: 
             world.git(&["clean", "-qfd"])?;
         }
     }
-    table.push(Row::ratio(name, median(mine)?, median(theirs)?, most));
-    Ok(())
+    Ok((mine, theirs))
 }
 
 /// Where the original branch is; moves it on by a commit that changes another file, if it shall have moved.

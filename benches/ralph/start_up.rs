@@ -9,17 +9,21 @@ use crate::gauge::{median, time};
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
+const NAMES: [&str; 3] = ["start-up: --version", "start-up: status", "start-up: completion of a change"];
 /// How often each side.
 const TIMES: usize = 60;
 
 pub fn measure(_: &Size, table: &mut Table) -> Result<()> {
+    if !NAMES.iter().any(|name| table.wants(name)) {
+        return Ok(());
+    }
     let world = World::new(200)?;
     world.stories(12)?;
     let words = world.with_agent(&["start", "x", "--limit", "3"], "edit")?;
     world.ralph_ends(&borrowed(&words), &[0])?;
     let version = || world.command("git", &["--version"]);
-    compare("start-up: --version", || world.ralph(&["--version"]), version, 2.0, table)?;
-    compare("start-up: status", || world.ralph(&["status"]), || world.command("git", &["status"]), 3.0, table)?;
+    compare(NAMES[0], || world.ralph(&["--version"]), version, 2.0, table)?;
+    compare(NAMES[1], || world.ralph(&["status"]), || world.command("git", &["status"]), 3.0, table)?;
     let complete = || {
         let mut command = world.ralph(&["--", "git-ralph", "resume", ""]);
         command.env("GIT_RALPH_COMPLETE", "2");
@@ -27,7 +31,7 @@ pub fn measure(_: &Size, table: &mut Table) -> Result<()> {
     };
     let answers = complete().stdout(std::process::Stdio::piped()).output()?;
     if answers.status.success() && String::from_utf8_lossy(&answers.stdout).split_whitespace().any(|word| word == "x") {
-        compare("start-up: completion of a change", complete, version, 3.0, table)?;
+        compare(NAMES[2], complete, version, 3.0, table)?;
     }
     Ok(())
 }

@@ -47,6 +47,11 @@ impl Row {
         Row { name: name.into(), ours: value.clone(), bare: String::new(), value, target, met: figure <= most }
     }
 
+    /// The same where nothing was asked for; says where it was.
+    pub fn without_target(self, elsewhere: &str) -> Self {
+        Row { target: format!("only {elsewhere}"), met: true, ..self }
+    }
+
     /// The row as the table has it.
     pub fn line(&self) -> String {
         let met = if self.met { "met" } else { "**missed**" };
@@ -70,11 +75,6 @@ impl Table {
     /// Whether a row of that name is asked for.
     pub fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
-    }
-
-    /// Whether any row of that group may be asked for.
-    pub fn wants_any_of(&self, group: &str) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|word| word.starts_with(group) || group.contains(word.as_str()))
     }
 
     /// Takes a row in.

@@ -3,24 +3,27 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, Visitor};
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
 
 /// A value inside a line. Nothing that is asked of it fails: what is missing or of another kind is just not there.
+///
+/// The line was checked when it was parsed, so that what is not asked for is skipped without a look at what it says.
 #[derive(Clone, Copy, Debug)]
-pub struct Json<'a>(&'a RawValue);
+pub struct Json<'a>(&'a str);
 
 impl<'a> Json<'a> {
     /// The value that a line consists of, if it is an object or a list.
     pub fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim_start_matches('\u{feff}').trim();
-        line.starts_with(['{', '[']).then(|| serde_json::from_str(line).ok().map(Json)).flatten()
+        let checked = || serde_json::from_str::<&RawValue>(line).ok();
+        line.starts_with(['{', '[']).then(checked).flatten().map(|value| Json(value.get()))
     }
 
-    /// A member of an object.
+    /// A member of an object; of several of the same name the last one counts.
     pub fn at(self, key: &str) -> Option<Json<'a>> {
-        Deserializer::from_str(self.0.get()).deserialize_map(Member(key)).ok().flatten().map(Json)
+        self.parts(b'{').filter(|(name, _)| name.text().is_some_and(|name| name == key)).last().map(|(_, value)| value)
     }
 
     /// A text inside nested objects.
@@ -45,90 +48,124 @@ impl<'a> Json<'a> {
 
     /// A text; half of a character outside of the basic plane becomes a replacement character.
     pub fn text(self) -> Option<Cow<'a, str>> {
-        Deserializer::from_str(self.0.get()).deserialize_bytes(Text).ok()
+        let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        Deserializer::from_str(self.0).deserialize_bytes(Text).ok()
     }
 
     /// A whole number that is not negative.
     pub fn count(self) -> Option<u64> {
-        self.0.get().parse().ok()
+        self.0.parse().ok()
     }
 
     /// Any number.
     pub fn number(self) -> Option<f64> {
-        self.0.get().parse().ok()
+        self.0.parse().ok()
     }
 
     /// Whether it is `true`.
     pub fn is_true(self) -> bool {
-        self.0.get() == "true"
+        self.0 == "true"
     }
 
-    /// Shows every item of a list.
-    pub fn each(self, show: impl FnMut(Json<'a>)) {
-        // What is not a list has no items.
-        let _ = Deserializer::from_str(self.0.get()).deserialize_seq(Items(show));
+    /// Shows every item of a list; what is not a list has no items.
+    pub fn each(self, mut show: impl FnMut(Json<'a>)) {
+        self.parts(b'[').for_each(|(_, item)| show(item));
     }
 
     /// Its bytes in the text that it was parsed from.
     pub fn span_in(self, text: &str) -> std::ops::Range<usize> {
-        let start = (self.0.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        start..start + self.0.get().len()
+        let start = (self.0.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        start..start + self.0.len()
     }
 
     /// Whether it is a list.
     pub fn is_list(self) -> bool {
-        self.0.get().starts_with('[')
+        self.0.starts_with('[')
     }
 
     /// Whether it is a list with anything in it.
     pub fn has_items(self) -> bool {
-        let mut any = false;
-        self.each(|_| any = true);
-        any
+        self.parts(b'[').next().is_some()
+    }
+
+    fn parts(self, open: u8) -> Parts<'a> {
+        let fits = self.0.as_bytes().first() == Some(&open);
+        Parts { text: if fits { self.0 } else { "" }, at: 1, named: open == b'{' }
     }
 }
 
-/// Finds one member; of several of the same name the last one counts.
-struct Member<'k>(&'k str);
+/// What an object or a list that was checked consists of, with the names of members.
+struct Parts<'a> {
+    text: &'a str,
+    at: usize,
+    named: bool,
+}
 
-impl<'de> Visitor<'de> for Member<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+impl<'a> Parts<'a> {
+    /// Goes over blanks and what stands between parts.
+    fn skip(&mut self) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | b':')).count();
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(key) = map.next_key::<Key<'de>>()? {
-            if key.0 == self.0 {
-                found = Some(map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
+    fn value(&mut self) -> Option<Json<'a>> {
+        self.skip();
+        let rest = self.text.get(self.at..)?;
+        let length = length_of(rest.as_bytes());
+        self.at += length;
+        rest.get(..length).filter(|value| !value.is_empty()).map(Json)
     }
 }
 
-#[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+impl<'a> Iterator for Parts<'a> {
+    type Item = (Json<'a>, Json<'a>);
 
-struct Items<F>(F);
-
-impl<'de, F: FnMut(Json<'de>)> Visitor<'de> for Items<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.value()?;
+        Some((first, if self.named { self.value()? } else { first }))
     }
+}
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
-        while let Some(item) = items.next_element()? {
-            (self.0)(Json(item));
+/// How long the value is that begins here; 0 behind the last one.
+fn length_of(bytes: &[u8]) -> usize {
+    match bytes.first() {
+        Some(b'"') => string(bytes),
+        Some(b'{') => container(bytes, b'{', b'}'),
+        Some(b'[') => container(bytes, b'[', b']'),
+        _ => bytes.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')).unwrap_or(bytes.len()),
+    }
+}
+
+fn string(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
         }
-        Ok(())
+        at += 2;
     }
+    bytes.len()
+}
+
+fn container(bytes: &[u8], open: u8, close: u8) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr3(b'"', open, close, rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            at += string(&bytes[at..]);
+            continue;
+        }
+        depth = if bytes[at] == open { depth + 1 } else { depth.saturating_sub(1) };
+        at += 1;
+        if depth == 0 {
+            return at;
+        }
+    }
+    bytes.len()
 }
 
 struct Text;
@@ -162,6 +199,20 @@ mod tests {
         assert!(line.find(&["a", "t"]).unwrap().is_true());
         assert!(line.find(&["a", "l"]).unwrap().has_items() && !line.at("a2").unwrap().has_items());
         assert!(line.at("a").unwrap().at("b").unwrap().at("c").is_none());
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_skipped_whatever_it_holds() {
+        let line =
+            " [ {\"a\" : \"}]\\\"{\" , \"b\":[[\"]\"],{\"a\":1}] ,\"\\u0061c\":-1.5e3,\"d\":null , \"e\" : { } },[ ],true , \"x\" ] ";
+        let mut items = Vec::new();
+        Json::parse(line).unwrap().each(|item| items.push(item));
+        assert_eq!(items.iter().map(|item| item.0).collect::<Vec<_>>()[1..], ["[ ]", "true", "\"x\""]);
+        assert_eq!(items[0].text_at(&["a"]).as_deref(), Some("}]\"{"));
+        assert_eq!(items[0].at("b").map(|list| list.0), Some("[[\"]\"],{\"a\":1}]"));
+        assert_eq!(items[0].at("ac").and_then(Json::number), Some(-1500.0));
+        assert_eq!((items[0].at("d").unwrap().0, items[0].at("e").unwrap().0), ("null", "{ }"));
+        assert!(items[0].at("e").unwrap().at("x").is_none() && !items[1].has_items() && items[0].at("x").is_none());
     }
 
     #[test]

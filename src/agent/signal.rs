@@ -65,7 +65,7 @@ impl Scanner {
     /// Whether a line could matter: most of an agent's output cannot, and there may be gigabytes of it.
     #[must_use]
     pub fn cares_about(&self, line: &[u8]) -> bool {
-        self.open || line.iter().any(|byte| matches!(byte, b'<' | b'`' | b'~'))
+        self.open || memchr::memchr3(b'<', b'`', b'~', line).is_some()
     }
 
     /// Takes the next line, without its newline.

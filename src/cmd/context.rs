@@ -152,11 +152,8 @@ impl Context {
     /// The stories of a run as their source has them; those that only the journal knows come last.
     pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
         let mut stories = self.change_of_run(run, state).map(|change| change.stories).unwrap_or_default();
-        for id in state.stories.keys() {
-            if !stories.iter().any(|story| story.id == *id) {
-                stories.push(Story::stand_in(id));
-            }
-        }
+        let known: BTreeSet<StoryId> = stories.iter().map(|story| story.id.clone()).collect();
+        stories.extend(state.stories.keys().filter(|id| !known.contains(*id)).map(Story::stand_in));
         stories
     }
 

@@ -381,6 +381,8 @@ impl Session {
         let kind = self.state.source_kind;
         let source = || context.change_of_kind(&change, kind);
         let first = context.change_of_run(&self.run, &self.state)?;
+        let file = context.store.change_file(&change);
+        let bytes = || if place.is_none() { crate::regular::bytes(&file).ok() } else { None };
         let workshop = Workshop {
             run: &self.run,
             id: &opening.id,
@@ -395,8 +397,15 @@ impl Session {
             stop: self.stop.clone(),
         };
         let policy = work.policy();
-        let orchestrator =
-            Orchestrator { workshop, journal: &mut self.journal, state: &mut self.state, policy, change: first, source: &source };
+        let orchestrator = Orchestrator {
+            workshop,
+            journal: &mut self.journal,
+            state: &mut self.state,
+            policy,
+            change: first,
+            source: &source,
+            bytes: &bytes,
+        };
         let _adoption = Adoption::begin();
         let trail = Trail::begin(attempt::MARK, &format!("{}/", opening.id));
         let end = orchestrator.run().await;

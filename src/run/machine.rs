@@ -1,6 +1,6 @@
 //! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -293,6 +293,12 @@ pub struct RunState {
     pub source_kind: Option<Kind>,
     /// Stories that are done by the word of the user.
     pub believed: BTreeSet<StoryId>,
+    /// The stories with an attempt that is under way: few, however many stories there are.
+    busy: BTreeSet<StoryId>,
+    /// The stories with a checkpoint on the branch.
+    landed: HashSet<StoryId>,
+    /// The stories that an attempt has failed for.
+    failing: HashSet<StoryId>,
     misconfigured: Option<String>,
     /// The agent that was started last.
     agent: Option<String>,
@@ -317,6 +323,9 @@ impl Default for RunState {
             pause: None,
             source_kind: None,
             believed: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            landed: HashSet::new(),
+            failing: HashSet::new(),
             misconfigured: None,
             agent: None,
             guesses: 0,
@@ -336,7 +345,7 @@ impl RunState {
     /// Whether a checkpoint of the story is on the branch.
     #[must_use]
     pub fn has_landed(&self, story: &StoryId) -> bool {
-        self.stories.get(story).is_some_and(|progress| matches!(progress.stage, Stage::Landed(_)))
+        self.landed.contains(story)
     }
 
     /// Whether the story needs no more work: landed, or done by the word of the user in its source. What the source says later is
@@ -394,11 +403,26 @@ impl RunState {
             | Event::MarksNotSet { .. }
             | Event::GateEnded { .. }
             | Event::Noticed { .. } => {}
-            story => self.apply_to_story(story),
+            story => {
+                if let Some(id) = self.apply_to_story(story) {
+                    self.file(id);
+                }
+            }
         }
     }
 
-    fn apply_to_story(&mut self, event: &Event) {
+    /// Notes which of the few lists a story is on now.
+    fn file(&mut self, story: &StoryId) {
+        let Some(progress) = self.stories.get(story) else { return };
+        let (busy, landed, failing) = (progress.is_busy(), matches!(progress.stage, Stage::Landed(_)), progress.failures > 0);
+        let _ = if busy { self.busy.insert(story.clone()) } else { self.busy.remove(story) };
+        for (on, list) in [(landed, &mut self.landed), (failing, &mut self.failing)] {
+            let _ = if on { list.insert(story.clone()) } else { list.remove(story) };
+        }
+    }
+
+    /// Gives the story that the event is about.
+    fn apply_to_story<'e>(&mut self, event: &'e Event) -> Option<&'e StoryId> {
         match event {
             Event::AttemptStarted { story, attempt, agent, .. } => {
                 self.agent = Some(agent.clone());
@@ -406,6 +430,7 @@ impl RunState {
                 progress.attempts = *attempt;
                 progress.stage = Stage::Working;
                 self.pause = None;
+                Some(story)
             }
             Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, .. } => {
                 let progress = self.progress(story);
@@ -413,16 +438,22 @@ impl RunState {
                 progress.milliseconds = progress.milliseconds.saturating_add(*milliseconds);
                 progress.usage = progress.usage.plus(usage);
                 progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() };
+                Some(story)
             }
             Event::UsageFound { story, attempt, usage } => {
                 let progress = self.progress(story);
                 progress.counted = *attempt;
                 progress.usage = progress.usage.plus(usage);
+                Some(story)
             }
-            Event::AttemptAccepted { story, .. } => self.progress(story).stage = Stage::Accepted,
+            Event::AttemptAccepted { story, .. } => {
+                self.progress(story).stage = Stage::Accepted;
+                Some(story)
+            }
             Event::AttemptRejected { story, outcome, .. } => {
                 self.progress(story).reject(outcome);
                 self.heed(story, outcome);
+                Some(story)
             }
             Event::CheckpointLanded { story, commit, .. } => {
                 self.progress(story).stage = Stage::Landed(commit.clone());
@@ -430,14 +461,19 @@ impl RunState {
                 self.guesses = 0;
                 self.line.land(story, commit);
                 self.stand_on(commit, commit);
+                Some(story)
             }
             Event::AttemptRolledBack { story, rescue, .. } => {
                 let progress = self.progress(story);
                 progress.stage = Stage::Idle;
                 progress.rescues.push(rescue.clone());
+                Some(story)
             }
-            Event::StoryFailed { story, .. } => self.progress(story).given_up = true,
-            _ => {}
+            Event::StoryFailed { story, .. } => {
+                self.progress(story).given_up = true;
+                Some(story)
+            }
+            _ => None,
         }
     }
 
@@ -452,6 +488,7 @@ impl RunState {
         for progress in self.stories.values_mut() {
             progress.given_up = false;
             if progress.stage == Stage::Working {
+                // It stays busy, and costs no retry: no list changes.
                 progress.reject(&Outcome::Interrupted);
             }
         }
@@ -477,6 +514,7 @@ impl RunState {
                 counted: progress.counted,
                 ..Progress::default()
             };
+            self.file(story);
         }
     }
 
@@ -517,13 +555,17 @@ impl RunState {
     /// Whether an attempt is under way or half-way through its landing or rolling back.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.stories.values().any(Progress::is_busy)
+        !self.busy.is_empty()
     }
 
     /// Decides what may happen next, given the stories as their source has them now.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
-        let mut steps: Vec<Step> = self.stories.iter().filter_map(|(story, progress)| progress.step(story)).collect();
-        let busy = self.stories.values().filter(|progress| progress.is_busy()).count();
+        let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.stories.get(story)?.step(story)).collect();
+        let busy = self.busy.len();
+        if busy > 0 && busy >= policy.jobs {
+            // Whether more could start need not be known.
+            return Next::Steps(steps);
+        }
         match self.over(stories, policy) {
             Some(_) if busy > 0 => Next::Steps(steps),
             Some(End::RetriesSpent { story }) if !self.is_given_up(&story) => Next::Steps(vec![Step::GiveUp { story }]),
@@ -554,7 +596,8 @@ impl RunState {
                 how => End::Interrupted { how },
             });
         }
-        if let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy)) {
+        let mut suspects = self.selected(stories, policy).filter(|_| !self.failing.is_empty());
+        if let Some(spent) = suspects.find(|story| self.is_spent(story, policy)) {
             return Some(End::RetriesSpent { story: spent.id.clone() });
         }
         let mut open = self.selected(stories, policy).filter(|story| !self.is_done(story));

@@ -67,6 +67,8 @@ pub struct Orchestrator<'a> {
     pub change: Change,
     /// Reads the stories again.
     pub source: &'a dyn Fn() -> Result<Change>,
+    /// What they are read from, if it is one file: as long as it is the same, they are not read again.
+    pub bytes: &'a dyn Fn() -> Option<Vec<u8>>,
 }
 
 impl Orchestrator<'_> {
@@ -75,11 +77,11 @@ impl Orchestrator<'_> {
     /// # Errors
     /// If git, the journal or the transcript fails; the run can be resumed.
     pub async fn run(self) -> Result<End> {
-        let Orchestrator { workshop, journal, state, policy, change, source } = self;
+        let Orchestrator { workshop, journal, state, policy, change, source, bytes } = self;
         let callbacks = workshop.callbacks();
         let mut scribe = Scribe { journal, state, reporter: workshop.reporter, callbacks: Some(&callbacks) };
         let in_work_tree = workshop.source.is_some();
-        let mut library = Library { change, source, complaint: None, in_work_tree };
+        let mut library = Library { change, source, complaint: None, bytes, read: None, in_work_tree };
         let mut floor = Floor::new(&workshop);
         let mut stop = workshop.stop.clone();
         let mut heard = Urgency::None;
@@ -114,6 +116,10 @@ struct Library<'a> {
     change: Change,
     source: &'a dyn Fn() -> Result<Change>,
     complaint: Option<String>,
+    /// The source as it is, if it is one file that nobody else has to be asked about.
+    bytes: &'a dyn Fn() -> Option<Vec<u8>>,
+    /// The same when it was read last.
+    read: Option<Vec<u8>>,
     /// The agent can write to it: it is not looked at before its attempt is settled.
     in_work_tree: bool,
 }
@@ -123,6 +129,11 @@ impl Library<'_> {
         if self.in_work_tree && scribe.state.is_busy() {
             return Ok(());
         }
+        let bytes = (self.bytes)();
+        if bytes.is_some() && bytes == self.read {
+            return self.plan(scribe);
+        }
+        self.read = bytes;
         match (self.source)().map_err(|error| format!("{error:#}")) {
             Ok(change) => {
                 let known = std::mem::replace(&mut self.change, change);
@@ -137,8 +148,14 @@ impl Library<'_> {
                 scribe.record(Event::SourceUnreadable { error }).await?;
             }
         }
-        let done = self.change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
-        scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
+        self.plan(scribe)
+    }
+
+    fn plan(&self, scribe: &Scribe<'_>) -> Result<()> {
+        if !scribe.state.is_busy() {
+            let done = self.change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
+            scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
+        }
         Ok(())
     }
 }
@@ -146,7 +163,8 @@ impl Library<'_> {
 /// What stories came and went.
 fn difference(known: &Change, now: &Change) -> Option<Event> {
     let missing = |from: &Change, of: &Change| -> Vec<StoryId> {
-        of.stories.iter().filter(|story| from.story(&story.id).is_none()).map(|story| story.id.clone()).collect()
+        let known: BTreeSet<&StoryId> = from.stories.iter().map(|story| &story.id).collect();
+        of.stories.iter().filter(|story| !known.contains(&story.id)).map(|story| story.id.clone()).collect()
     };
     let (added, removed) = (missing(known, now), missing(now, known));
     (!added.is_empty() || !removed.is_empty()).then_some(Event::StoriesChanged { added, removed })
@@ -293,7 +311,8 @@ impl Task {
     fn new(step: Step, change: &Change, state: &RunState, agent: &Agent) -> Result<Self> {
         let footing = state.footing.clone().context("the journal has no initial state")?;
         let story = change.story(step.story()).cloned();
-        let change = Change { stories: Vec::new(), ..change.clone() };
+        let change =
+            Change { name: change.name.clone(), title: change.title.clone(), context: change.context.clone(), stories: Vec::new() };
         let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
         let until = match &step {
             Step::Pause { span, .. } => span.end(Timestamp::now()),

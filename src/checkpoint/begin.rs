@@ -6,7 +6,7 @@ use super::protected::Protected;
 use super::submodules::Moment;
 use super::{Keeper, Names};
 use crate::error::Problem;
-use crate::git::{Head, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
+use crate::git::{Head, Hidden, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
 
 /// Whether a run begins now or went down while it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Keeper {
         let staged_tree = self.repo.write_tree(&index).await?;
         let parents: Vec<&Oid> = original.oid().into_iter().collect();
         let staged = self.repo.commit(&staged_tree, &parents, "index at the start\n").await?;
-        let entries = self.repo.status(&index).await?;
+        let (entries, words) = self.repo.status_with_words(&index).await?;
         let ignored = entries.iter().filter_map(|entry| if let TreeEntry::Ignored(path) = entry { Some(path.clone()) } else { None });
         self.save_protected(&Protected::new(ignored))?;
         let nested = |entry: &TreeEntry| match entry {
@@ -108,11 +108,14 @@ impl Keeper {
             _ => None,
         };
         self.save_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
-        if index.exists() {
-            let hidden = self.repo.hidden(&index).await?;
-            self.repo.unhide(&index, &hidden).await?;
-        }
-        let snapshot = self.snapshot(&staged_tree).await?;
+        let hidden = if index.exists() { self.repo.hidden(&index).await? } else { Hidden::default() };
+        self.repo.unhide(&index, &hidden).await?;
+        let seen_all = hidden.is_empty() && words.is_empty();
+        let told = if seen_all { self.snapshot_of(&entries, &staged_tree).await? } else { None };
+        let snapshot = match told {
+            Some(snapshot) => snapshot,
+            None => self.snapshot(&staged_tree).await?,
+        };
         if let Some(unkept) = snapshot.unkept {
             bail!(
                 Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))

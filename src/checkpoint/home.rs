@@ -79,11 +79,16 @@ impl Keeper {
         self.check_departure(departure, &refs, head.as_ref()).await?;
         let current = self.destination(departure.original, &refs)?;
         let moved_to = current.filter(|current| Some(*current) != departure.original.oid());
+        if let Some(way) = self.short_way(departure, &refs, head.as_ref(), moved_to).await? {
+            return Ok(way);
+        }
+        // Before the walk: it writes times into our own index.
+        let staged = !self.nothing_is_staged();
         let here = self.snapshot(&departure.footing.checkpoint).await?;
         let recorded = kept.filter(|_| departure.again);
         let tip = match recorded {
             Some(tip) => tip.clone(),
-            None => self.last_state(&here, &refs, head.as_ref(), departure.footing).await?,
+            None => self.last_state(&here, staged, &refs, head.as_ref(), departure.footing).await?,
         };
         let source = match departure.route {
             Route::Cleanup => &tip,
@@ -115,7 +120,9 @@ impl Keeper {
         for path in self.make_room(&back, "finish")? {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir("finish").display().to_string() });
         }
-        self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
+        if !back.is_empty() {
+            self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
+        }
         self.restore_keepsakes(&back).await?;
         if route == Route::Abort {
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
@@ -123,7 +130,7 @@ impl Keeper {
         notices.extend(self.clear_operations("finish")?);
         self.head_home(original, head.as_ref()).await?;
         let refs = self.repo.refs().await?;
-        self.index_home(moved_to.as_ref(), &refs, &mut notices).await?;
+        self.index_home(moved_to.as_ref(), &target, &refs, &mut notices).await?;
         self.drop_refs(&refs).await?;
         Ok(Homecoming { kept, notices })
     }
@@ -182,8 +189,8 @@ impl Keeper {
     }
 
     /// A commit that holds everything there is: the branch's tip if nothing is left beside it.
-    async fn last_state(&self, here: &Snapshot, refs: &RefList, head: Option<&Head>, footing: &Footing) -> Result<Oid> {
-        let staged = self.staged(&here.tree, &footing.checkpoint).await?;
+    async fn last_state(&self, here: &Snapshot, staged: bool, refs: &RefList, head: Option<&Head>, footing: &Footing) -> Result<Oid> {
+        let staged = if staged { self.staged(&here.tree, &footing.checkpoint).await? } else { None };
         let parents = self.everything(refs, head, staged.as_ref(), &footing.checkpoint);
         if here.changes.is_empty() && parents.len() == 1 {
             return Ok(footing.checkpoint.clone());
@@ -233,7 +240,7 @@ impl Keeper {
         self.repo.tree_of(treeish).await
     }
 
-    async fn merged(&self, current: &Oid, source: &Oid, original: &Head) -> Result<Oid> {
+    pub(super) async fn merged(&self, current: &Oid, source: &Oid, original: &Head) -> Result<Oid> {
         match self.repo.merge(current, source).await? {
             Merge::Clean(tree) => Ok(tree),
             Merge::Conflict(paths) => {
@@ -260,7 +267,7 @@ impl Keeper {
     }
 
     /// The user's index of before the start; on a branch that has moved, what was staged then on top of what is there now.
-    async fn index_home(&self, moved_to: Option<&Oid>, refs: &RefList, notices: &mut Vec<Notice>) -> Result<()> {
+    async fn index_home(&self, moved_to: Option<&Oid>, here: &Oid, refs: &RefList, notices: &mut Vec<Notice>) -> Result<()> {
         let Some(current) = moved_to else {
             let original = self.original_index();
             return if original.exists() { self.install_index(&original).await } else { self.remove_index().await };
@@ -275,7 +282,9 @@ impl Keeper {
             },
             None => current.clone(),
         };
-        self.repo.read_tree(&self.private_index(), &tree).await?;
+        // Reading all of a tree into an index takes longer than everything else; mostly a few entries differ.
+        let changes = self.repo.diff_trees(here, &tree).await?;
+        self.repo.set_entries(&self.private_index(), &changes).await?;
         self.install_index(&self.private_index()).await
     }
 

@@ -98,6 +98,31 @@ impl Keeper {
         Ok(Snapshot { tree, changes, nested, unkept })
     }
 
+    /// The same of an index that stands for `against`, by what a `status` of it has found: that was the walk. None where
+    /// only a second one would do.
+    pub(super) async fn snapshot_of(&self, entries: &[TreeEntry], against: &Oid) -> Result<Option<Snapshot>> {
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                TreeEntry::Unmerged(_) => return Ok(None),
+                TreeEntry::Changed(path) => paths.push(path.clone()),
+                TreeEntry::Untracked(path) if !is_opaque_directory(path) => paths.push(path.clone()),
+                TreeEntry::Untracked(_) | TreeEntry::Ignored(_) => {}
+            }
+        }
+        let snapshot = |tree, changes| Some(Snapshot { tree, changes, nested: Vec::new(), unkept: None });
+        if paths.is_empty() {
+            return Ok(snapshot(against.clone(), Vec::new()));
+        }
+        let answer = self.repo.add_these(&self.private_index(), &paths).await?;
+        if answer.code != 0 || !answer.stderr.is_empty() {
+            return Ok(None);
+        }
+        let tree = self.repo.write_tree(&self.private_index()).await?;
+        let changes = self.repo.diff_trees(against, &tree).await?;
+        Ok(if self.unregistered_gitlinks(&changes).is_empty() { snapshot(tree, changes) } else { None })
+    }
+
     /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
     async fn record(&self, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
         let mut unkept = None;

@@ -1,13 +1,14 @@
 //! Typed actions on a repository; every one is one git process, on explicit ids and names.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::questions::Hidden;
 use super::repo::{nul_joined, trim_slash};
-use super::{Answer, Oid, RefUpdate, Repo};
+use super::{Answer, Oid, PathChange, RefUpdate, Repo};
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,15 @@ impl Repo {
     pub async fn unsplit(&self, index: &Path) -> Result<()> {
         let args = ["update-index", "--no-split-index", "--force-write-index"];
         self.git.call(args).index(index).working().output().await.map(drop)
+    }
+
+    /// Records these paths of the work tree in an index: what is there is added, what is not is removed.
+    ///
+    /// # Errors
+    /// If git cannot be run; its own failure is in the answer.
+    pub async fn add_these(&self, index: &Path, paths: &[PathBuf]) -> Result<Answer> {
+        let call = self.git.call(["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]);
+        call.index(index).input(nul_joined(paths)).working().flushed_by_commit().answer().await
     }
 
     /// Records the whole work tree in an index, but for what is ignored or excluded.
@@ -111,6 +121,24 @@ impl Repo {
         let args: &[&str] =
             if index.exists() { &["read-tree", "-m", "-i", tree.as_str()] } else { &["read-tree", "--reset", tree.as_str()] };
         self.git.call(args).index(index).working().output().await.map(drop)
+    }
+
+    /// Changes entries of an index, by how one tree that it stands for differs from the one that it shall stand for.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn set_entries(&self, index: &Path, changes: &[PathChange]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        // What goes makes room for what comes: a file may become a directory.
+        let (gone, new): (Vec<&PathChange>, Vec<&PathChange>) = changes.iter().partition(|change| change.new_mode == 0);
+        let line = |change: &&PathChange| {
+            [format!("{:o} {}\t", change.new_mode, change.new_oid).as_bytes(), change.path.as_os_str().as_bytes(), b"\0"].concat()
+        };
+        let lines: Vec<u8> = gone.iter().chain(&new).flat_map(line).collect();
+        let call = self.git.call(["update-index", "-z", "--index-info"]);
+        call.index(index).input(lines).working().output().await.map(drop)
     }
 
     /// Turns the work tree from one tree into another, touching only what differs.

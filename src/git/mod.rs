@@ -22,7 +22,7 @@ pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;
 pub use oid::Oid;
 pub use place::{Place, discover, worktree_id};
-pub use questions::{Merge, PathChange, TreeEntry};
+pub use questions::{Hidden, Merge, PathChange, TreeEntry};
 pub use refs::{RefEntry, RefList, RefUpdate};
 pub use repo::{Repo, is_opaque_directory, without_slash};
 pub use stash::StashEntry;

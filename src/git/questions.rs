@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -87,6 +89,14 @@ pub struct Hidden {
     pub(super) skipped: Vec<PathBuf>,
 }
 
+impl Hidden {
+    /// Whether nothing is hidden.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.assumed.is_empty() && self.skipped.is_empty()
+    }
+}
+
 impl Repo {
     /// What is under way in the work tree: a merge, a rebase, …
     ///
@@ -158,8 +168,18 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn status(&self, index: &Path) -> Result<Vec<TreeEntry>> {
+        Ok(self.status_with_words(index).await?.0)
+    }
+
+    /// The same, with what git had to say about what it could not look at.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn status_with_words(&self, index: &Path) -> Result<(Vec<TreeEntry>, String)> {
         let args = ["--no-optional-locks", "status", "--porcelain=v2", "-z", "-uall", "--ignored=matching", "--no-renames"];
-        let output = self.git.call(args).index(index).working().output().await?;
+        let answer = self.git.call(args).index(index).working().answer().await?;
+        let words = answer.errors();
+        let output = answer.success()?;
         let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).filter_map(|entry| {
             let fields = |count| entry.splitn(count, |byte| *byte == b' ').nth(count - 1).map(path_of);
             match entry.first()? {
@@ -170,7 +190,18 @@ impl Repo {
                 _ => None,
             }
         });
-        Ok(entries.collect())
+        Ok((entries.collect(), words))
+    }
+
+    /// Those of these paths that are not what an index says, or not known to be.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn edited(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let args = ["--literal-pathspecs", "diff-files", "--name-only", "-z", "--"].map(OsStr::new);
+        let call = self.git.call(args.into_iter().chain(paths.iter().map(|path| path.as_os_str())));
+        let output = call.index(index).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
     /// The paths of an index that git has been told not to look at, by the flag that hides them.
@@ -331,9 +362,8 @@ impl Repo {
     /// Every commit that HEAD has been on since its log had the given length.
     #[must_use]
     pub fn head_log_since(&self, length: u64) -> Vec<Oid> {
-        let text = std::fs::read(self.head_log()).unwrap_or_default();
-        let new = usize::try_from(length).ok().and_then(|length| text.get(length..)).unwrap_or(&text);
-        let oids = String::from_utf8_lossy(new).lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect::<BTreeSet<Oid>>();
+        let new = tail_of(&self.head_log(), length).unwrap_or_default();
+        let oids = String::from_utf8_lossy(&new).lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect::<BTreeSet<Oid>>();
         oids.into_iter().collect()
     }
 
@@ -362,4 +392,15 @@ impl Repo {
         let format = format!("--format=%(trailers:key={key},valueonly,separator=%x0A)");
         self.git.call(["log", "-1", "--no-show-signature", &format, commit.as_str(), "--"]).line().await
     }
+}
+
+/// What is in a file from some length on; all of it, if it is shorter now.
+fn tail_of(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() >= length {
+        file.seek(SeekFrom::Start(length))?;
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

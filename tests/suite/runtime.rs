@@ -50,7 +50,7 @@ fn a_hanging_git_is_a_fatal_error_with_words() {
     world.stories(1, "");
     world.agent(COMPLETE);
     world.git(&["config", "ralph.gitTimeout", "1s"]);
-    world.fake_git("case \"$*\" in *' add -A'*) sleep 600;; esac");
+    world.fake_git("case \"$*\" in *' status --porcelain'*) sleep 600;; esac");
     world.start(&[]).code(128).says("did not end within 1 s and was killed");
     assert_eq!(world.branch(), "main", "nothing was touched yet");
     fs::remove_file(world.outside("bin/git")).unwrap();

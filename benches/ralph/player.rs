@@ -5,7 +5,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::gauge::now;
 
@@ -19,16 +19,22 @@ const FAILED: &str = "<promise>FAILED: as it shall</promise>\n";
 pub fn play(args: &[String]) -> ExitCode {
     let begun = now();
     let [part, stamps, rest @ ..] = args else { return ExitCode::FAILURE };
-    let played = stamp(stamps, "S", begun).and_then(|()| act(part, rest)).and_then(|()| stamp(stamps, "E", now()));
+    let played = stamp(stamps, "S", begun).and_then(|()| act(part, stamps, rest)).and_then(|()| stamp(stamps, "E", now()));
     if played.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn act(part: &str, rest: &[String]) -> io::Result<()> {
+fn act(part: &str, stamps: &str, rest: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let size = || rest.first().and_then(|text| text.parse().ok()).unwrap_or(0);
     match part {
         "rest" => out.write_all(COMPLETE.as_bytes()),
         "edit" => edit().and_then(|()| out.write_all(COMPLETE.as_bytes())),
+        "edit-and-move" => {
+            // What somebody else does to the original meanwhile; the script is beside the stamps.
+            let script = Path::new(stamps).with_file_name("move-on");
+            let moved = Command::new("sh").arg(script).stdout(Stdio::null()).status()?;
+            edit().and_then(|()| out.write_all(if moved.success() { COMPLETE } else { FAILED }.as_bytes()))
+        }
         "fail" => edit().and_then(|()| out.write_all(FAILED.as_bytes())),
         "text" => pour(&mut out, size(), &text_line(), "", COMPLETE),
         "json" => pour(&mut out, size(), &json_line(), "", &json_result()),

@@ -128,6 +128,16 @@ impl World {
         Ok(args.chain(self.agent(part)?).collect())
     }
 
+    /// A script that moves the original branch on by a commit that changes another file.
+    pub fn moving_on(&self) -> String {
+        let index = self.outside("other-index").display().to_string();
+        format!(
+            "set -e; export GIT_INDEX_FILE='{index}'; git read-tree main; blob=$(echo moved | git hash-object -w --stdin); \
+             git update-index --add --cacheinfo 100644,$blob,d0/s1/f1; \
+             git update-ref refs/heads/main $(echo moved | git commit-tree $(git write-tree) -p main)"
+        )
+    }
+
     /// A git in front of the real one that leaves its command line among the stamps.
     pub fn counting(&self, mut command: Command) -> Result<Command> {
         let path = std::env::var("PATH").unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Landing: everything in the work tree becomes a checkpoint on the branch, above the agent's own commits.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -7,7 +8,7 @@ use anyhow::Result;
 use super::guard::Verdict;
 use super::snapshot::Snapshot;
 use super::{Footing, Keeper, Notice};
-use crate::git::{Head, Merge, Oid, RefList, RefUpdate, Signature};
+use crate::git::{Answer, Head, Merge, Oid, RefList, RefUpdate, Signature};
 use crate::story::{Story, StoryId};
 
 /// What came of landing.
@@ -42,7 +43,7 @@ impl Keeper {
     /// If git fails.
     pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing, style: &Style) -> Result<Landed> {
         self.revive_head()?;
-        let refs = self.repo.refs().await?;
+        let (refs, walked) = self.refs_and_walk(footing).await?;
         let head = self.head_after_agent(&refs).await?;
         if let Some(commit) = self.already_landed(story, attempt, footing, &refs).await? {
             self.reattach(head.as_ref()).await?;
@@ -56,13 +57,13 @@ impl Keeper {
             return Ok(Landed::Impossible("the attempt turned on sparse checkout, which hides files of the work tree from git".to_owned()));
         }
         let lines = self.lines(&refs, head.as_ref(), footing).await?;
-        if let Lines::Single(oid) = &lines
-            && *oid != footing.checkpoint
-        {
+        let committed = if let Lines::Single(oid) = &lines { Some(oid).filter(|oid| **oid != footing.checkpoint) } else { None };
+        if let Some(oid) = committed {
             // What the agent has committed is tracked, even if it is ignored.
             self.repo.read_tree(&self.private_index(), oid).await?;
         }
-        let mut snapshot = self.snapshot(&footing.checkpoint).await?;
+        let walked = walked.filter(|_| committed.is_none());
+        let mut snapshot = self.snapshot_after(walked, &footing.checkpoint).await?;
         if let Some(unkept) = &snapshot.unkept {
             return Ok(Landed::Impossible(format!("git could not add every file: {unkept}")));
         }
@@ -101,6 +102,22 @@ impl Keeper {
         self.take_note_of(&snapshot).await?;
         self.note_landing();
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
+    }
+
+    /// The refs; and the walk at the same time, if the agent seems to have left git alone. What the refs say decides.
+    async fn refs_and_walk(&self, footing: &Footing) -> Result<(RefList, Option<Answer>)> {
+        let place = &self.repo.place;
+        let reads = |file: PathBuf, text: &str| fs::read_to_string(file).is_ok_and(|found| found.trim_end() == text);
+        let alone = reads(place.git_dir.join("HEAD"), &format!("ref: {}", self.names.branch()))
+            && reads(place.common_dir.join(self.names.branch()), footing.checkpoint.as_str())
+            && self.private_index().exists()
+            && self.settings_are_kept();
+        if !alone {
+            return Ok((self.repo.refs().await?, None));
+        }
+        let index = self.private_index();
+        let (refs, walked) = tokio::try_join!(self.repo.refs(), self.add_patiently(&index))?;
+        Ok((refs, Some(walked)))
     }
 
     /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref.

@@ -82,13 +82,16 @@ impl Keeper {
     /// # Errors
     /// As [`Keeper::verify_branch`], or if an operation of git is under way.
     pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
-        let moved = self.verify_branch(footing).await?;
+        let refs = self.repo.refs().await?;
+        let moved = self.verify_branch_in(&refs, footing).await?;
         self.check_nothing_under_way().await?;
         self.follow(moved.as_ref()).await?;
         let tip = moved.as_ref().unwrap_or(&footing.checkpoint);
         let snapshot = self.snapshot(tip).await?;
         if snapshot.changes.is_empty() {
-            self.note(tip, None).await?;
+            if refs.get(&self.names.checkpoint()) != Some(tip) {
+                self.note(tip, None).await?;
+            }
             let same = moved.is_none() && footing.base == footing.checkpoint;
             return Ok(if same { Settled::Same } else { Settled::Commits { checkpoint: tip.clone() } });
         }

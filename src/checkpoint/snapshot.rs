@@ -76,11 +76,16 @@ impl Keeper {
 
     /// Takes a snapshot and compares it with `against`, which is also what a lost private index starts from.
     pub(super) async fn snapshot(&self, against: &Oid) -> Result<Snapshot> {
+        self.snapshot_after(None, against).await
+    }
+
+    /// The same, if the walk may have been made already: this is what git answered.
+    pub(super) async fn snapshot_after(&self, walked: Option<Answer>, against: &Oid) -> Result<Snapshot> {
         let index = self.private_index();
         if !index.exists() {
             self.repo.read_tree(&index, against).await?;
         }
-        let (mut tree, unkept, mut nested) = self.record(&index, against).await?;
+        let (mut tree, unkept, mut nested) = self.record(walked, &index, against).await?;
         let mut changes = self.repo.diff_trees(against, &tree).await?;
         let protected = self.protected();
         let linked = self.unregistered_gitlinks(&changes);
@@ -124,10 +129,13 @@ impl Keeper {
     }
 
     /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
-    async fn record(&self, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
+    async fn record(&self, walked: Option<Answer>, index: &Path, seed: &Oid) -> Result<(Oid, Option<String>, Vec<PathBuf>)> {
         let mut unkept = None;
         let mut nested = Vec::new();
-        let mut answer = self.add_patiently(index).await?;
+        let mut answer = match walked {
+            Some(answer) => answer,
+            None => self.add_patiently(index).await?,
+        };
         for _ in 0..ROUNDS {
             // git only warns about a directory that it may not enter, and takes it for an empty one.
             if !self.open_up(&answer.errors()) {
@@ -160,7 +168,7 @@ impl Keeper {
     }
 
     /// A FIFO where git looks for rules blocks it for ever: when it takes long, they are looked for and moved.
-    async fn add_patiently(&self, index: &Path) -> Result<Answer> {
+    pub(super) async fn add_patiently(&self, index: &Path) -> Result<Answer> {
         loop {
             let mut call = Box::pin(self.repo.add_all(index, &[], Tolerance::Strict));
             if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {

@@ -106,6 +106,9 @@ impl Repo {
         if let Some((_, name)) = UNDER_WAY.iter().find(|(file, _)| self.place.git_dir.join(file).symlink_metadata().is_ok()) {
             return Ok(Some(name));
         }
+        if !self.place.common_dir.join("reftable").exists() {
+            return Ok(None);
+        }
         // In a reftable repository these are not files.
         let names = "MERGE_HEAD\nCHERRY_PICK_HEAD\nREVERT_HEAD\n";
         let output = self.git.call(["cat-file", "--batch-check=%(objecttype)"]).input(names).output().await?;
@@ -213,11 +216,11 @@ impl Repo {
         let mut hidden = Hidden::default();
         for entry in output.split(|byte| *byte == 0) {
             let (Some(tag), Some(path)) = (entry.first(), entry.get(2..)) else { continue };
-            let present = self.place.top.join(path_of(path)).symlink_metadata().is_ok();
+            let present = || self.place.top.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() {
                 hidden.assumed.push(path_of(path));
             }
-            if tag.eq_ignore_ascii_case(&b'S') && present {
+            if tag.eq_ignore_ascii_case(&b'S') && present() {
                 hidden.skipped.push(path_of(path));
             }
         }

@@ -8,6 +8,7 @@ mod clients;
 mod completion;
 mod config_keys;
 mod configuration;
+mod costs;
 mod ctrl_c;
 mod doctor;
 mod finish;

@@ -84,7 +84,7 @@ impl Keeper {
         }
         // Before the walk: it writes times into our own index.
         let staged = !self.nothing_is_staged();
-        let here = self.here(departure, staged).await?;
+        let here = self.here(departure, moved_to, staged).await?;
         let recorded = kept.filter(|_| departure.again);
         let tip = match recorded {
             Some(tip) => tip.clone(),
@@ -135,11 +135,12 @@ impl Keeper {
         Ok(Homecoming { kept, notices })
     }
 
-    /// The work tree as it is. Mostly nobody has edited anything since the last checkpoint, and to see that takes less than to
-    /// record it.
-    async fn here(&self, departure: &Departure<'_>, staged: bool) -> Result<Snapshot> {
+    /// The work tree as it is. Mostly nobody has edited anything since the last checkpoint, and where no file is going to be
+    /// touched, to see that takes less than to record it. Where one is, our index must know every file by its times first.
+    async fn here(&self, departure: &Departure<'_>, moved_to: Option<&Oid>, staged: bool) -> Result<Snapshot> {
         let Footing { checkpoint, base } = departure.footing;
-        if !departure.again && !staged && base == checkpoint {
+        let stays = departure.route == Route::Cleanup && moved_to.is_none();
+        if stays && !departure.again && !staged && base == checkpoint {
             let (entries, words) = self.repo.status_with_words(&self.private_index()).await?;
             let known = self.known_nested();
             let quiet = |entry: &TreeEntry| match entry {

@@ -62,7 +62,11 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(error.into()),
     };
-    let ending = ending.unwrap_or_else(|error| report_error(&error));
+    let mut ending = ending.unwrap_or_else(|error| report_error(&error));
+    if let Some(trouble) = output::trouble() {
+        output::failure("fatal", &format!("cannot write to standard output: {trouble}"), &[]);
+        ending = Ending::Fatal;
+    }
     ExitCode::from(ending.code())
 }
 

@@ -45,6 +45,13 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
     if refs.get("refs/heads/ralph").is_some() {
         bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph <new name>"));
     }
+    let kept = names.prefix();
+    for name in ["refs/ralph", kept.trim_end_matches('/')] {
+        if let Some(oid) = refs.get(name) {
+            let problem = Problem::refused(format!("the ref '{name}' is in the way of refs below it, under which work is kept"));
+            bail!(problem.hint(format!("git branch <name> {}, and git update-ref -d {name}", oid.short())));
+        }
+    }
     let branch = names.branch();
     let below = format!("{branch}/");
     if let Some(entry) = refs.below(&below).next() {
@@ -91,6 +98,7 @@ impl Keeper {
             self.repo.read_tree(&self.private_index(), &begun.initial).await?;
         }
         self.install_index(&self.private_index()).await?;
+        self.note_baseline(Moment::Start)?;
         Ok(begun)
     }
 

@@ -50,6 +50,7 @@ impl Keeper {
     /// If something cannot be written.
     pub async fn stand_guard(&self, refs: &RefList) -> Result<()> {
         self.forget_landing();
+        self.note_baseline(Moment::Attempt)?;
         let dir = self.guard_dir();
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let stash = self.repo.stash(refs).await?;

@@ -125,6 +125,8 @@ impl Keeper {
         }
         self.restore_keepsakes(&back).await?;
         if route == Route::Abort {
+            self.restore_converted(Moment::Start, &back).await?;
+            self.restore_modes(Moment::Start)?;
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
         }
         notices.extend(self.clear_operations("finish")?);

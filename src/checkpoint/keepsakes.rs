@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::Keeper;
+use super::baseline::is_attributes;
 use super::protected::Protected;
-use crate::git::{LineEnds, PathChange, attributes_convert};
+use crate::git::{Conversion, LineEnds, PathChange, attributes_convert};
+use crate::regular;
 
 /// A file this small is copied, as long as all copies together stay below the other limit.
 pub(super) const SMALL: u64 = 1024 * 1024;
@@ -58,6 +60,7 @@ struct Sights {
     empty: Vec<PathBuf>,
     /// Whether an attribute file makes git change bytes.
     converting: bool,
+    modes: Vec<(PathBuf, u32)>,
 }
 
 /// Where keepsakes are added to.
@@ -78,6 +81,12 @@ impl Keeper {
         self.keepsake_dir().join("converting")
     }
 
+    /// From here on files are written as the configuration asked for at the start, whatever an agent makes of that.
+    pub fn pin_conversion(&mut self) {
+        let settings = fs::read_to_string(self.keepsake_dir().join("settings")).unwrap_or_default();
+        self.repo.git = self.repo.git.clone().with_config(settings.lines().map(str::to_owned));
+    }
+
     /// Keeps what the initial state cannot: `changes` are the user's uncommitted files.
     pub(super) async fn keep_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
         let dir = self.keepsake_dir();
@@ -85,7 +94,9 @@ impl Keeper {
         let mut sights = Sights::default();
         self.look_around(Path::new(""), &self.protected(), &mut sights);
         fs::write(dir.join("empty"), nul_joined(sights.empty.iter().map(|path| path.as_os_str().as_bytes())))?;
+        self.keep_modes(sights.modes.into_iter())?;
         let conversion = self.repo.conversion().await?;
+        fs::write(dir.join("settings"), conversion.settings().join("\n"))?;
         fs::write(dir.join("files"), "")?;
         let mut shelf = Shelf { keeper: self, record: vec![0, 0], next: 0, room: TOGETHER };
         if !sights.converting && !conversion.is_possible() {
@@ -94,19 +105,27 @@ impl Keeper {
         }
         fs::write(self.converting_mark(), "")?;
         shelf.add_copies(changes)?;
-        for file in self.repo.unlike_checkout(&self.private_index(), conversion).await? {
-            let version = Version { path: file.path, oid: file.oid.to_string(), mode: file.mode };
-            match file.ends {
-                Some(ends) => shelf.add(&version, |_| Ok(Bytes::With(ends)))?,
-                None => shelf.add_copy(&version)?,
-            }
-        }
+        shelf.add_unlike(conversion).await?;
         shelf.save()
     }
 
+    /// Whether git may change bytes between the work tree and its objects.
+    pub(super) fn is_converting(&self) -> bool {
+        self.converting_mark().exists()
+    }
+
     /// Keeps the bytes of files that were changed since: a later rollback is to give them back as they are now.
-    pub(super) fn keep_more_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
-        if changes.is_empty() || !self.converting_mark().exists() {
+    pub(super) async fn keep_more_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
+        self.keep_more_modes(changes)?;
+        let ruled = changes.iter().any(is_attributes);
+        let convert = |change: &PathChange| {
+            is_attributes(change) && regular::bytes(&self.repo.place.top.join(&change.path)).is_ok_and(|text| attributes_convert(&text))
+        };
+        if ruled && changes.iter().any(convert) {
+            fs::create_dir_all(self.keepsake_dir())?;
+            fs::write(self.converting_mark(), "")?;
+        }
+        if changes.is_empty() || !self.is_converting() {
             return Ok(());
         }
         let copies = fs::read_dir(self.keepsake_dir())?.flatten().filter_map(|entry| {
@@ -116,6 +135,10 @@ impl Keeper {
         let (next, used) = copies.fold((0, 0), |(next, used), (number, length)| (next.max(number + 1), used + length));
         let mut shelf = Shelf { keeper: self, record: vec![0, 0], next, room: TOGETHER.saturating_sub(used) };
         shelf.add_copies(changes)?;
+        if ruled {
+            // Under other rules, other files are not what a checkout would write.
+            shelf.add_unlike(self.repo.conversion().await?).await?;
+        }
         shelf.save()
     }
 
@@ -173,6 +196,11 @@ impl Keeper {
             if entry.file_name() == ".gitattributes" && kind.as_ref().is_ok_and(fs::FileType::is_file) {
                 sights.converting |= fs::read(entry.path()).is_ok_and(|text| attributes_convert(&text));
             }
+            if kind.as_ref().is_ok_and(fs::FileType::is_file)
+                && let Ok(meta) = entry.metadata()
+            {
+                sights.modes.push((path.clone(), meta.permissions().mode() & 0o7777));
+            }
             if kind.is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" && !protected.covers(&path) {
                 self.look_around(&path, protected, sights);
             }
@@ -190,6 +218,18 @@ impl Shelf<'_> {
 
     fn add_copies(&mut self, changes: &[PathChange]) -> Result<()> {
         versions(changes).try_for_each(|version| self.add_copy(&version))
+    }
+
+    /// Every file of our index that a checkout would write with other bytes.
+    async fn add_unlike(&mut self, conversion: Conversion) -> Result<()> {
+        for file in self.keeper.repo.unlike_checkout(&self.keeper.private_index(), conversion).await? {
+            let version = Version { path: file.path, oid: file.oid.to_string(), mode: file.mode };
+            match file.ends {
+                Some(ends) => self.add(&version, |_| Ok(Bytes::With(ends)))?,
+                None => self.add_copy(&version)?,
+            }
+        }
+        Ok(())
     }
 
     /// A copy, or at least the mode where there is no room for one.
@@ -254,7 +294,7 @@ impl fmt::Display for Bytes {
 
 /// The new versions of regular files.
 fn versions(changes: &[PathChange]) -> impl Iterator<Item = Version> {
-    changes.iter().filter(|change| change.new_mode & 0o170_000 == 0o100_000).map(Version::after)
+    changes.iter().filter(|change| change.is_file()).map(Version::after)
 }
 
 fn nul_joined<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {

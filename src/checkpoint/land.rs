@@ -81,7 +81,7 @@ impl Keeper {
             }
         };
         notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
-        self.keep_more_keepsakes(&snapshot.changes)?;
+        self.keep_more_keepsakes(&snapshot.changes).await?;
         let parents: Vec<&Oid> = parents.iter().collect();
         let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
         let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;

@@ -5,6 +5,7 @@
 //! index. A snapshot is kept under a ref before anything is taken out of the work tree. What git cannot keep is
 //! renamed into the run's directory, never removed.
 
+mod baseline;
 mod begin;
 mod guard;
 mod home;
@@ -12,6 +13,7 @@ mod ignored_copies;
 mod index;
 mod keepsakes;
 mod land;
+mod modes;
 mod names;
 mod notice;
 mod obstacles;
@@ -72,7 +74,9 @@ impl Keeper {
     pub fn new(mut repo: Repo, change: &ChangeName, dir: PathBuf) -> Self {
         // Even commands that need no index read the repository's own one, and fail if the agent has damaged it.
         repo.git = repo.git.with_env([("GIT_INDEX_FILE", dir.join("no-index").into())]);
-        Keeper { repo, names: Names::new(change), dir, landed_at: Arc::default() }
+        let mut keeper = Keeper { repo, names: Names::new(change), dir, landed_at: Arc::default() };
+        keeper.pin_conversion();
+        keeper
     }
 
     /// The index on which all of our own work happens.

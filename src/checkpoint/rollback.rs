@@ -65,19 +65,20 @@ impl Keeper {
             notices.push(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() });
         }
         notices.extend(snapshot.unkept.map(|error| Notice::Unkept { error }));
-        self.restore(&snapshot.tree, &snapshot.changes, &footing.base, &label, &mut notices).await?;
+        self.restore(&snapshot.tree, &snapshot.changes, &footing.base, &label, Moment::Attempt, &mut notices).await?;
         notices.extend(self.restore_submodules(Moment::Attempt, &name).await?);
         self.install_index(&self.private_index()).await?;
         Ok(RolledBack { rescue: name, files: snapshot.changes.len(), notices })
     }
 
-    /// Turns the work tree, which is `tree`, into `base`, from which it differs by `changes`.
+    /// Turns the work tree, which is `tree`, into `base`, from which it differs by `changes`; nobody wrote to it before `since`.
     pub(super) async fn restore(
         &self,
         tree: &Oid,
         changes: &[PathChange],
         base: &Oid,
         label: &str,
+        since: Moment,
         notices: &mut Vec<Notice>,
     ) -> Result<()> {
         let back: Vec<PathChange> = changes.iter().map(PathChange::reversed).collect();
@@ -86,6 +87,8 @@ impl Keeper {
         }
         self.repo.switch_tree(&self.private_index(), tree, base).await.context("cannot restore the work tree")?;
         self.restore_keepsakes(&back).await?;
+        self.restore_converted(since, &back).await?;
+        self.restore_modes(Moment::Attempt)?;
         notices.extend(self.restore_ignored()?);
         if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
             // With the agent's ignore rules gone, files that they hid are untracked now.

@@ -95,7 +95,7 @@ impl Keeper {
             let same = moved.is_none() && footing.base == footing.checkpoint;
             return Ok(if same { Settled::Same } else { Settled::Commits { checkpoint: tip.clone() } });
         }
-        self.keep_more_keepsakes(&snapshot.changes)?;
+        self.keep_more_keepsakes(&snapshot.changes).await?;
         let staged = self.staged(&snapshot.tree, tip).await?;
         let parents: Vec<&Oid> = [Some(tip), staged.as_ref()].into_iter().flatten().collect();
         let base = self.repo.commit(&snapshot.tree, &parents, "the user's edits\n").await?;

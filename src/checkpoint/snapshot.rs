@@ -138,7 +138,7 @@ impl Keeper {
         };
         for _ in 0..ROUNDS {
             // git only warns about a directory that it may not enter, and takes it for an empty one.
-            if !self.open_up(&answer.errors()) {
+            if !self.open_up(&answer.errors()) && !self.clear_broken(&answer.errors())? {
                 break;
             }
             answer = self.add_patiently(index).await?;
@@ -195,6 +195,17 @@ impl Keeper {
             opened |= mode & wanted != wanted && fs::set_permissions(&path, fs::Permissions::from_mode(mode | wanted)).is_ok();
         }
         opened
+    }
+
+    /// Moves a `.git` out of the way that is none, so that git gives up on everything; says whether there was one.
+    fn clear_broken(&self, errors: &str) -> Result<bool> {
+        let broken = errors.lines().filter_map(|line| line.strip_prefix("fatal: '")?.strip_suffix("' not recognized as a git repository"));
+        let mut cleared = false;
+        for path in broken.map(Path::new).filter(|path| path.ends_with(".git") && path.components().count() > 1) {
+            self.move_aside(path, "broken")?;
+            cleared = true;
+        }
+        Ok(cleared)
     }
 
     async fn move_specials_aside(&self, which: fn(&Path) -> bool) -> Result<()> {

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::snapshot::Snapshot;
+use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
 use crate::git::{Head, Oid, RefList, RefUpdate};
@@ -65,7 +66,7 @@ impl Keeper {
         let mut notices: Vec<Notice> = keep.notice.into_iter().collect();
         notices.extend(snapshot.unkept.map(|error| Notice::Unkept { error }));
         let changes = self.repo.diff_trees(to, &snapshot.tree).await?;
-        self.restore(&snapshot.tree, &changes, to, &label, &mut notices).await?;
+        self.restore(&snapshot.tree, &changes, to, &label, Moment::Start, &mut notices).await?;
         self.install_index(&self.private_index()).await?;
         Ok(TakenBack { kept: keep.name, notices })
     }

@@ -1,7 +1,6 @@
 //! `git ralph log`: a run looked back at, or one attempt of it.
 
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -14,7 +13,7 @@ use crate::config::{AgentChoice, Environment};
 use crate::error::{Ending, Problem};
 use crate::regular;
 use crate::report::{
-    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, said_line,
+    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, quoted, said_line,
 };
 use crate::run::{RunDir, RunState, Transcript, replay};
 use crate::story::{ChangeName, StoryId};
@@ -100,8 +99,7 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
     let missing = || format!("the transcript of attempt {number} of '{story}' is not there: cannot read {}", stdout.display());
     if args.raw {
         let mut file = File::open(&stdout).with_context(missing)?;
-        // A reader that has gone away is no error.
-        let _ = io::copy(&mut file, &mut io::stdout().lock());
+        output::copy(&mut file);
         return Ok(Ending::Done);
     }
     let mut said = Vec::new();
@@ -137,12 +135,9 @@ fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryI
         [] => bail!(Problem::fatal(format!("no story of '{}' has an attempt {number}", run.change)).hint("git ralph log")),
         several => {
             let problem = Problem::fatal(format!("attempt {number} of which story?"));
-            bail!(
-                several
-                    .iter()
-                    .take(5)
-                    .fold(problem, |problem, story| { problem.hint(format!("git ralph log {} '{story}' --attempt {number}", run.change)) })
-            )
+            bail!(several.iter().take(5).fold(problem, |problem, story| {
+                problem.hint(format!("git ralph log --attempt {number} -- {} {}", run.change, quoted(story.as_str())))
+            }))
         }
     }
 }

@@ -245,6 +245,7 @@ impl Session {
     async fn begin_on_branch(&mut self, beginning: Beginning) -> Result<()> {
         let original = self.opening()?.original.clone();
         let begun = self.keeper.begin(&original, self.run.number, beginning).await?;
+        self.keeper.pin_conversion();
         if let Some((rescue, commit)) = begun.leftover {
             self.record(Event::LeftoverKept { rescue, commit }).await?;
         }

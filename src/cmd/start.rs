@@ -26,6 +26,9 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
     let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
     let work = Work::plan(&context, &change, &flags, args.run.limit)?;
     if args.run.dry_run {
+        if !args.restart && context.store.last(&name)?.is_some_and(|(_, state)| !state.is_closed()) {
+            bail!(is_open(&name));
+        }
         preflight(&context.repo, &Names::new(&name)).await?;
         output::data(&plan(&change, &work, args.run.verbose)?);
         return Ok(Ending::Done);
@@ -147,11 +150,13 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool) -> Result<
             ask::Answer::Later | ask::Answer::Interrupted => Old::Cancel,
         });
     }
-    bail!(
-        Problem::refused(format!("a run of '{name}' is open"))
-            .hint(format!("git ralph resume {name}            to go on with it"))
-            .hint(format!("git ralph start --restart {name}   to keep it under refs/ralph/{name}/ and begin again"))
-    )
+    bail!(is_open(name))
+}
+
+fn is_open(name: &ChangeName) -> Problem {
+    Problem::refused(format!("a run of '{name}' is open"))
+        .hint(format!("git ralph resume {name}            to go on with it"))
+        .hint(format!("git ralph start --restart {name}   to keep it under refs/ralph/{name}/ and begin again"))
 }
 
 /// What `--dry-run` prints.

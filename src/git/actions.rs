@@ -1,5 +1,6 @@
 //! Typed actions on a repository; every one is one git process, on explicit ids and names.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::questions::Hidden;
 use super::repo::{nul_joined, trim_slash};
-use super::{Answer, Oid, PathChange, RefUpdate, Repo};
+use super::{Answer, Git, Oid, PathChange, RefUpdate, Repo};
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +148,36 @@ impl Repo {
     /// If git fails; it refuses to overwrite what is neither.
     pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid) -> Result<()> {
         let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
-        self.git.call(args).index(index).working().output().await.map(drop)
+        let Err(error) = self.git.call(args).index(index).working().output().await else { return Ok(()) };
+        let Some(unfiltered) = self.unfiltered().await? else { return Err(error) };
+        // A filter that cannot be run has left the work tree between the two; everything in it is kept by now.
+        let args = ["read-tree", "--reset", "-u", to.as_str()];
+        unfiltered.call(args).index(index).working().output().await.map(drop).map_err(|_| error)
+    }
+
+    /// Writes files of an index again, whatever is there.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn rewrite(&self, index: &Path, paths: &[PathBuf]) -> Result<()> {
+        let args = ["checkout-index", "-f", "-u", "-z", "--stdin"];
+        let call = |git: &Git| git.call(args).index(index).input(nul_joined(paths)).working();
+        let Err(error) = call(&self.git).output().await else { return Ok(()) };
+        let Some(unfiltered) = self.unfiltered().await? else { return Err(error) };
+        call(&unfiltered).output().await.map(drop).map_err(|_| error)
+    }
+
+    /// The same git without the filters that are configured, if there are any.
+    async fn unfiltered(&self) -> Result<Option<Git>> {
+        let answer = self.git.call(["config", "-z", "--name-only", "--get-regexp", r"^filter\."]).answer().await?;
+        let names = String::from_utf8_lossy(&answer.stdout).into_owned();
+        let drivers: BTreeSet<&str> =
+            names.split('\0').filter_map(|name| Some(name.rsplit_once('.')?.0)).filter(|name| !name.is_empty()).collect();
+        if drivers.is_empty() {
+            return Ok(None);
+        }
+        let off = |driver: &&str| ["smudge=", "process=", "required=false"].map(|end| format!("{driver}.{end}"));
+        Ok(Some(self.git.clone().with_config(drivers.iter().flat_map(off))))
     }
 
     /// Writes a commit that nobody signs.

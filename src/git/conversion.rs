@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::repo::path_of;
-use super::{Oid, Repo};
+use super::{Oid, PathChange, Repo};
 
 /// Words of attribute files that make git change bytes; `binary` and the like only keep it from doing so.
 const CONVERTING: [&[u8]; 6] = [b"text", b"eol", b"crlf", b"ident", b"filter", b"encoding"];
@@ -49,6 +49,17 @@ pub struct Conversion {
 }
 
 impl Conversion {
+    /// The same as settings, so that nobody can change them on the way.
+    #[must_use]
+    pub fn settings(self) -> [String; 2] {
+        let automatic = match self.automatic {
+            Some(LineEnds::CrLf) => "true",
+            Some(LineEnds::Lf) => "input",
+            None => "false",
+        };
+        [format!("core.autocrlf={automatic}"), format!("core.eol={}", if self.crlf_in_texts { "crlf" } else { "native" })]
+    }
+
     /// Whether any file may be converted; what the attribute files of the work tree say is not known here.
     #[must_use]
     pub fn is_possible(self) -> bool {
@@ -112,6 +123,26 @@ impl Repo {
         Ok(conversion)
     }
 
+    /// The paths of an index whose files have another size or time than it remembers.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn touched(&self, index: &Path) -> Result<Vec<PathBuf>> {
+        let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
+        let output = self.git.call(args).index(index).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
+    }
+
+    /// Every entry of an index, as something new.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn entries(&self, index: &Path) -> Result<Vec<PathChange>> {
+        let output = self.git.call(["ls-files", "-z", "-s"]).index(index).working().output().await?;
+        let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        entries.map(|entry| staged(entry).map(|file| PathChange::added(path_of(file.rest), file.mode, file.oid))).collect()
+    }
+
     /// The files of an index that a checkout would write with other bytes, or may: what a filter makes of them is not tried.
     ///
     /// # Errors
@@ -128,6 +159,8 @@ impl Repo {
                 ("lf", "lf", LineEnds::Lf) | ("lf", "crlf", LineEnds::CrLf) => continue,
                 ("lf", "lf", LineEnds::CrLf) => Some(LineEnds::Lf),
                 ("lf", "crlf", LineEnds::Lf) => Some(LineEnds::CrLf),
+                // What is set to be text is converted even where git would take it for something else.
+                ("-text" | "mixed" | "crlf", _, _) if is_set_to_text(attributes) => None,
                 (inside, outside, _) if inside == outside => continue,
                 _ => None,
             };
@@ -140,6 +173,10 @@ impl Repo {
         }
         Ok(unlike)
     }
+}
+
+fn is_set_to_text(attributes: &str) -> bool {
+    attributes.split(' ').any(|attribute| attribute == "text")
 }
 
 /// One entry of an index as `ls-files -s` prints it, and what comes behind it.

@@ -125,6 +125,13 @@ impl Git {
         self
     }
 
+    /// The same with more settings, each `key=value`.
+    #[must_use]
+    pub fn with_config(mut self, settings: impl IntoIterator<Item = String>) -> Self {
+        self.program.args.extend(settings.into_iter().flat_map(|setting| ["-c".into(), setting.into()]));
+        self
+    }
+
     /// The same with more environment.
     #[must_use]
     pub fn with_env(mut self, env: impl IntoIterator<Item = (&'static str, OsString)>) -> Self {

@@ -16,7 +16,7 @@ mod stash;
 mod trees;
 
 pub use actions::{Signature, Tolerance};
-pub use conversion::{LineEnds, Unlike, attributes_convert};
+pub use conversion::{Conversion, LineEnds, Unlike, attributes_convert};
 pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;

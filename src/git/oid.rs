@@ -29,6 +29,12 @@ impl Oid {
         Oid(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 
+    /// The id of the same length that means "no object".
+    #[must_use]
+    pub fn nothing(&self) -> Self {
+        Oid("0".repeat(self.0.len()))
+    }
+
     /// The id that means "no object".
     #[must_use]
     pub fn is_null(&self) -> bool {

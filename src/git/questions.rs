@@ -41,6 +41,19 @@ pub struct PathChange {
 }
 
 impl PathChange {
+    /// Something that was not there before.
+    #[must_use]
+    pub fn added(path: PathBuf, mode: u32, oid: Oid) -> Self {
+        let nothing = oid.nothing();
+        PathChange { path, status: 'A', old_mode: 0, new_mode: mode, old_oid: nothing, new_oid: oid }
+    }
+
+    /// Whether it ends as a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.new_mode & 0o170_000 == 0o100_000
+    }
+
     /// The same difference seen from the other side.
     #[must_use]
     pub fn reversed(&self) -> Self {

@@ -28,7 +28,7 @@ impl Repo {
     }
 
     async fn walk(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
-        let nothing: Oid = "0".repeat(from.as_str().len()).parse()?;
+        let nothing = from.nothing();
         let top = |oid: &Oid| Some(format!("{oid}^{{tree}}"));
         let mut pairs = vec![Pair { dir: Vec::new(), old: top(from), new: top(to) }];
         let mut changes = Vec::new();

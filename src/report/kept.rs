@@ -131,7 +131,8 @@ fn is_free(name: &str, refs: &RefList) -> bool {
 }
 
 /// A word as a shell reads it.
-pub(super) fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -23,7 +23,7 @@ pub use clean::clean;
 pub use config::{config_json, config_text};
 pub use doctor::{Check, Health, doctor_json, doctor_text};
 pub use json::Json;
-pub use kept::{Kept, Spot};
+pub use kept::{Kept, Spot, quoted};
 pub use lines::{Lines, Verbosity};
 pub use log::{AttemptView, Chronicle, LogView, RunView, attempt_words, log_json, log_text};
 pub use prune::{prune_text, prune_words};

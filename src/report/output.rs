@@ -20,10 +20,33 @@ pub fn behave_as_usual(environment: Option<&Environment>) {
     behave(environment.map(Manners::usual).unwrap_or_default());
 }
 
+/// Why standard output could not be written, other than that nobody reads it any more.
+static TROUBLE: OnceLock<String> = OnceLock::new();
+
 /// Writes data to standard output.
 pub fn data(text: &str) {
+    let _ = try_data(text);
+}
+
+/// Copies a file to standard output, byte for byte.
+pub fn copy(file: &mut impl io::Read) {
     let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = note(io::copy(file, &mut stdout).and_then(|_| stdout.flush()));
+}
+
+/// What has kept data from standard output that somebody wanted to have.
+#[must_use]
+pub fn trouble() -> Option<&'static str> {
+    TROUBLE.get().map(String::as_str)
+}
+
+fn note(written: io::Result<()>) -> bool {
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        TROUBLE.get_or_init(|| error.to_string());
+    }
+    written.is_ok()
 }
 
 /// A document for programs, as it is printed.
@@ -36,7 +59,7 @@ pub fn json(document: &impl serde::Serialize) -> String {
 #[must_use]
 pub fn try_data(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+    note(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// Writes a message to standard error, in git's manner.

@@ -51,9 +51,11 @@ impl Callbacks {
         let program =
             Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env: self.env.clone(), cwd: self.cwd.clone() };
         let mut stop = self.stop.clone();
+        // Whoever stops the loop does not want to wait for it; the end that he asked for is told all the same.
+        let patience = if matches!(record.event, Event::LoopEnded { .. }) { Urgency::Quit } else { Urgency::Interrupt };
         let ran = tokio::select! {
             ran = capture(&program, Some(json.as_bytes()), Some(LIMIT)) => ran,
-            _ = stop.reached(Urgency::Quit) => return None,
+            _ = stop.reached(patience) => return None,
         };
         let why = match ran {
             Ok(ran) if ran.exit == Exit::Success => return None,

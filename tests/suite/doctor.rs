@@ -59,6 +59,14 @@ fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
             "git config ralph.agent",
         ),
         ("a change file", &|world| world.change("work", "titel = 'x'\n"), "did you mean 'title'?", "edit .git/ralph/work.toml"),
+        ("the agent of the change", &|world| world.stories(1, "agent = 'nobody'"), "there is no agent 'nobody'", ""),
+        ("the command of the change", &|world| world.stories(1, "command = ['./nope']"), "./nope", ""),
+        (
+            "a ref",
+            &|world| drop(world.git(&["update-ref", "refs/ralph/work", "HEAD"])),
+            "the ref 'refs/ralph/work' is in the way",
+            "git branch",
+        ),
         (
             "a program",
             &|world| drop(world.git(&["config", "ralph.mine.cmd", "no-such-program-here --go"])),
@@ -71,9 +79,10 @@ fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
         sicken(&world);
         let output = world.ralph(&["doctor"]).code(1);
         let lines: Vec<&str> = output.stdout.lines().collect();
-        let at = lines.iter().position(|line| line.starts_with("!!") && line.contains(found));
-        let at = at.unwrap_or_else(|| panic!("{case}: {}", output.stdout));
-        assert!(lines[at + 1].contains(&format!("mend it: {mend}")), "{case}: {}", output.stdout);
+        let red = lines
+            .windows(2)
+            .any(|pair| pair[0].starts_with("!!") && pair[0].contains(found) && pair[1].contains(&format!("mend it: {mend}")));
+        assert!(red, "{case}: {}", output.stdout);
         let start = world.ralph(&["start", "work", "--finish", "cleanup"]);
         assert!([2, 128].contains(&start.code), "{case}: {start:?}");
     }

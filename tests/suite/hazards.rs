@@ -602,6 +602,173 @@ fn line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write
     }
 }
 
+/// Bytes, permissions and git's own view of a work tree.
+fn sight(world: &World, names: &[&str]) -> String {
+    let file = |name: &&str| {
+        let mode = fs::metadata(world.path(name)).unwrap().permissions().mode() & 0o777;
+        format!("{name} {mode:o} {:?}\n", String::from_utf8_lossy(&fs::read(world.path(name)).unwrap()))
+    };
+    names.iter().map(file).collect::<String>() + &world.git(&["status", "--porcelain", "--", "."])
+}
+
+#[test]
+fn rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind() {
+    for rule in ["* text eol=crlf", "* text=auto eol=crlf", "*.id ident"] {
+        let world = World::new();
+        world.write("lf", "a\nb\n");
+        world.write("x.id", "$Id$\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.write("mine", "c\nd\n");
+        let before = sight(&world, &["lf", "x.id", "mine"]);
+        world.stories(1, "max-retries = 1");
+        world.agent(&format!(
+            "test $RALPH_ATTEMPT = 2 && {{ {COMPLETE}; exit; }}; echo '{rule}' >.gitattributes; for f in lf mine; do sed -i 's/$/\\r/' $f; done; rm x.id; git checkout -q x.id; {FAILED}"
+        ));
+        world.start(&[]).code(0);
+        assert_eq!(
+            world.git(&["show", "--format=", "--name-only", "HEAD"]),
+            "",
+            "{rule}: nothing of the first attempt is in the checkpoint"
+        );
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(sight(&world, &["lf", "x.id", "mine"]), before, "{rule}");
+    }
+}
+
+#[test]
+fn rules_that_a_story_lands_do_not_outlive_abort_or_undo() {
+    for back in ["abort", "undo"] {
+        let world = World::new();
+        world.write("lf", "a\nb\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        let before = sight(&world, &["lf"]);
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!(
+            "test $RALPH_STORY = 2 && {{ echo zz >lf; {FAILED}; exit; }}; echo '* text eol=crlf' >.gitattributes; sed -i 's/$/\\r/' lf; {COMPLETE}"
+        ));
+        world.start(&[]).code(1);
+        assert_eq!(world.read("lf"), "a\r\nb\r\n", "as it was landed");
+        world.ralph(&[back]).code(0);
+        assert_eq!(sight(&world, &["lf"]), before, "{back}");
+    }
+}
+
+#[test]
+fn edits_between_stories_keep_their_bytes_under_rules_that_a_story_has_landed() {
+    let world = World::new();
+    world.write("notes", "a\nb\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.stories(2, "max-retries = 0");
+    world
+        .agent(&format!("test -e .gitattributes && {{ echo zz >notes; {FAILED}; exit; }}; echo '* text=auto' >.gitattributes; {COMPLETE}"));
+    world.start(&["--limit", "1"]).code(0);
+    world.write("notes", "mine\r\nmixed\nlines\r\n");
+    world.ralph(&["resume"]).code(1);
+    assert_eq!(world.read("notes"), "mine\r\nmixed\nlines\r\n");
+}
+
+#[test]
+fn what_is_set_to_text_and_looks_like_none_comes_back_as_it_was() {
+    for (rule, eol) in [("* text", "lf"), ("* text", "crlf"), ("* text eol=lf", "lf"), ("* text eol=crlf", "lf")] {
+        let world = World::new();
+        world.git(&["config", "core.eol", eol]);
+        world.write(".gitattributes", &format!("{rule}\n"));
+        world.write("bin", "a\r\n\0b\n");
+        world.write("lone", "a\r\n\rb\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        let before = sight(&world, &["bin", "lone"]);
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("rm .gitattributes; echo zz >bin; echo zz >lone; git add -A; git commit -qm x; {FAILED}"));
+        world.start(&[]).code(1);
+        assert_eq!(sight(&world, &["bin", "lone"]), before, "{rule} {eol}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(sight(&world, &["bin", "lone"]), before, "{rule} {eol}");
+    }
+}
+
+#[test]
+fn a_filter_that_cannot_be_run_does_not_stop_a_rollback_or_an_abort() {
+    let world = World::new();
+    world.git(&["config", "filter.up.clean", "cat"]);
+    world.git(&["config", "filter.up.smudge", "false"]);
+    world.git(&["config", "filter.up.required", "true"]);
+    world.write(".gitattributes", "*.f filter=up\n");
+    world.write("x.f", "one\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("z.f", "mine\n");
+    let before = sight(&world, &["x.f", "z.f"]);
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("rm .gitattributes; echo zz >x.f; echo zz >z.f; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!((world.read("x.f").as_str(), world.read("z.f").as_str()), ("one\n", "mine\n"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(sight(&world, &["x.f", "z.f"]), before);
+}
+
+#[test]
+fn a_submodule_whose_git_file_an_agent_breaks_does_not_stop_a_rollback() {
+    let other = World::new();
+    let world = World::new();
+    let source = other.repo.to_str().unwrap();
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", source, "sm"]);
+    world.git(&["commit", "-qm", "submodule"]);
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("rm -f sm/.git; mkdir sm/.git; echo x >x; {FAILED}"));
+    world.start(&[]).code(1);
+    assert!(!world.exists("x"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!((world.branch(), world.read("sm/README")), ("main".to_owned(), "hello\n".to_owned()));
+}
+
+#[test]
+fn files_that_are_not_for_everybody_stay_so() {
+    let world = World::new();
+    let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    for name in ["key", "tool", "touched"] {
+        world.write(name, "secret\n");
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    chmod("key", 0o600);
+    chmod("tool", 0o700);
+    world.git(&["commit", "-qam", "executable"]);
+    chmod("touched", 0o640);
+    let before = sight(&world, &["key", "tool", "touched"]);
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ echo s >s; {COMPLETE}; exit; }}; echo zz >key; rm tool; chmod 666 touched; rm -f new; {FAILED}"
+    ));
+    world.start(&["--limit", "1"]).code(0);
+    world.write("new", "of the user\n");
+    chmod("new", 0o600);
+    world.ralph(&["resume"]).code(1);
+    assert_eq!(sight(&world, &["key", "tool", "touched"]).replace("A  new", ""), before, "rolled back");
+    assert_eq!(fs::metadata(world.path("new")).unwrap().permissions().mode() & 0o777, 0o600, "made between stories");
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(sight(&world, &["key", "tool", "touched"]), before, "aborted");
+}
+
+#[test]
+fn line_ends_that_an_agent_configures_for_everything_change_nothing_of_the_users() {
+    let world = World::new();
+    world.write("lf", "a\nb\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("mine", "c\nd\n");
+    let before = sight(&world, &["lf", "mine"]);
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("git config --global core.autocrlf true; git config core.autocrlf true; echo zz >lf; echo zz >mine; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!((world.read("lf").as_str(), world.read("mine").as_str()), ("a\nb\n", "c\nd\n"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(sight(&world, &["lf", "mine"]), before);
+}
+
 #[test]
 fn small_ignored_files_that_the_agent_deletes_come_back() {
     for end in [COMPLETE, FAILED] {

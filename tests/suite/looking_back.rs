@@ -88,7 +88,8 @@ fn which_story_is_asked_when_several_have_such_an_attempt() {
     world.agent(COMPLETE);
     world.start(&["--finish", "keep"]).code(0);
     let output = world.ralph(&["log", "--attempt", "1"]).code(128).says("attempt 1 of which story?");
-    output.says("git ralph log work '1' --attempt 1").says("git ralph log work '2' --attempt 1");
+    output.says("git ralph log --attempt 1 -- work 1").says("git ralph log --attempt 1 -- work 2");
+    world.ralph(&["log", "--attempt", "1", "--", "work", "2"]).code(0);
     world.ralph(&["log", "--attempt", "9"]).code(128).says("no story of 'work' has an attempt 9");
 }
 

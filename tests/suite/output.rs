@@ -157,3 +157,21 @@ fn no_command_minds_a_reader_that_has_gone_away() {
         assert!(!errors.contains("panicked") && !errors.contains("Broken pipe"), "{args}: {errors}");
     }
 }
+
+#[test]
+fn standard_output_that_cannot_be_written_is_an_error() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world.start(&[]).code(0);
+    for args in ["status", "log", "list", "config", "log --attempt 1 --raw", "log -f --json"] {
+        let script = format!("{} {args} >/dev/full", env!("CARGO_BIN_EXE_git-ralph"));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
+        let output = shell.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(128), "{args}: {errors}");
+        assert!(errors.contains("fatal: cannot write to standard output: "), "{args}: {errors}");
+    }
+    world.start(&["--dry-run"]).code(2).says("a run of 'work' is open").says("git ralph resume work");
+}

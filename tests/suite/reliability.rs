@@ -122,6 +122,32 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git is not blocked for ever", "fifos_and_sockets_stop_nobody"),
     ("modes and dangling links", "as before", "modes_and_links_survive_a_failed_attempt"),
     (
+        "rules (`.gitattributes`) that an attempt or a landed story brings, and files that it converts",
+        "byte for byte as before after rollback, undo and abort",
+        "rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind",
+    ),
+    (
+        "binary data and lone CRs under a plain `text`",
+        "byte for byte as before",
+        "what_is_set_to_text_and_looks_like_none_comes_back_as_it_was",
+    ),
+    (
+        "a required filter that cannot be run any more",
+        "files come back without it, small ones byte for byte",
+        "a_filter_that_cannot_be_run_does_not_stop_a_rollback_or_an_abort",
+    ),
+    ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "files_that_are_not_for_everybody_stay_so"),
+    (
+        "the agent breaks the `.git` of a submodule",
+        "it is moved aside, the rollback goes on",
+        "a_submodule_whose_git_file_an_agent_breaks_does_not_stop_a_rollback",
+    ),
+    (
+        "the agent sets `core.autocrlf` for everything",
+        "files are written as at the start",
+        "line_ends_that_an_agent_configures_for_everything_change_nothing_of_the_users",
+    ),
+    (
         "committed files with other line ends than `autocrlf`, `eol` or attributes would write",
         "byte for byte as before, and `git status` stays empty",
         "line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write",
@@ -233,6 +259,8 @@ fn page() -> String {
         "\n## Limits\n\n- `rm -rf .git` takes everything: only a copy outside of the repository helps.\n\
          - Ignored directories, and ignored files over 1 MiB, that an agent deletes or edits are not brought back.\n\
          - Files with mixed line ends, or behind a filter, over 1 MiB each or 32 MiB together come back as a checkout writes them.\n\
+         - Permissions that are the usual ones at the start, and that an attempt changes without git noticing, are not put back.\n\
+         - What an agent writes into directories that sparse checkout leaves out, after turning that off, stays behind.\n\
          - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
          are not looked into.\n\
          - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \

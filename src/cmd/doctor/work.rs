@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::super::context::Context;
+use super::super::session::Work;
 use crate::checkpoint::{Names, preflight};
 use crate::config::{Flags, Settings, git_timeout, strangers};
 use crate::error::Problem;
 use crate::process::{Exit, Program, capture};
 use crate::report::{Check, Health};
-use crate::story::ChangeName;
+use crate::story::{Change, ChangeName};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -64,14 +65,26 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
     {
         return Check::new(&label, Health::Note, "a run of it is open").mended_by(format!("git ralph resume {name}"));
     }
-    let stories = match context.change(name) {
-        Ok(change) => change.stories.len(),
+    let planned = |change: Change| {
+        let settings = context.settings(name, &Flags::default())?;
+        // With none named, the first one that is installed is proposed; whether there is one is said elsewhere.
+        if settings.agent.is_some() {
+            Work::plan(context, &change, &Flags::default(), None)?;
+        }
+        Ok(change.stories.len())
+    };
+    let stories = match context.change(name).and_then(planned) {
+        Ok(stories) => stories,
         // Of a change whose file is gone only its runs are known: nobody wants to start it.
         Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
             return Check::new(&label, Health::Note, "its file is gone, its runs are kept").mended_by("git ralph prune");
         }
         Err(error) => return red(&error, &format!("edit {}", context.shown(&context.store.change_file(name)))),
     };
+    if let Ok((other, _)) = context.open_run(None) {
+        let found = format!("cannot be started while a run of '{}' is open in this work tree", other.change);
+        return Check::new(&label, Health::Note, found).mended_by(format!("git ralph finish {}", other.change));
+    }
     match preflight(&context.repo, &Names::new(name)).await {
         Ok(()) => Check::new(&label, Health::Green, format!("can be started, {stories} stories")),
         Err(error) => red(&error, "git status"),

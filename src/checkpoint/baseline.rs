@@ -1,0 +1,54 @@
+//! The work tree as an index remembers it, by sizes and times: what was written since, also where git sees no difference.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::Keeper;
+use super::submodules::Moment;
+use crate::git::PathChange;
+
+impl Keeper {
+    fn baseline(&self, moment: Moment) -> PathBuf {
+        self.dir.join(match moment {
+            Moment::Start => "index.start",
+            Moment::Attempt => "index.before",
+        })
+    }
+
+    /// Remembers the work tree as our index has it now. A second name is enough: git replaces an index, it never writes into one.
+    pub(super) fn note_baseline(&self, moment: Moment) -> Result<()> {
+        let (index, baseline) = (self.private_index(), self.baseline(moment));
+        if index.exists() {
+            let _ = fs::remove_file(&baseline);
+            fs::hard_link(&index, &baseline).with_context(|| format!("cannot create {}", baseline.display()))?;
+        }
+        Ok(())
+    }
+
+    /// After the work tree was switched by `restored`: files that were written since that moment, with other bytes for the same
+    /// object, get the bytes back that they had. That takes attributes or a configuration that make git change bytes.
+    pub(super) async fn restore_converted(&self, since: Moment, restored: &[PathChange]) -> Result<()> {
+        let baseline = self.baseline(since);
+        if !(self.is_converting() || restored.iter().any(is_attributes)) || !baseline.exists() {
+            return Ok(());
+        }
+        let done: HashSet<&Path> = restored.iter().map(|change| change.path.as_path()).collect();
+        let touched: HashSet<PathBuf> = self.repo.touched(&baseline).await?.into_iter().collect();
+        let mut again = self.repo.entries(&self.private_index()).await?;
+        again.retain(|entry| entry.is_file() && touched.contains(&entry.path) && !done.contains(entry.path.as_path()));
+        if again.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<PathBuf> = again.iter().map(|entry| entry.path.clone()).collect();
+        self.repo.rewrite(&self.private_index(), &paths).await.context("cannot restore the bytes of files")?;
+        self.restore_keepsakes(&again).await
+    }
+}
+
+/// Whether a change is one of the rules by which git changes bytes.
+pub(super) fn is_attributes(change: &PathChange) -> bool {
+    change.path.file_name().is_some_and(|name| name == ".gitattributes")
+}

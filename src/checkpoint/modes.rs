@@ -1,0 +1,99 @@
+//! Permissions that git does not know: files that are not for everybody stay so, whatever attempts do to them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::Keeper;
+use super::submodules::Moment;
+use crate::git::PathChange;
+
+/// All that anybody may be allowed on a file or a directory.
+const ALL: u32 = 0o7777;
+const EXECUTABLE: u32 = 0o100;
+
+/// Permissions by path, of those files that have others than a checkout would give them.
+type Modes = BTreeMap<PathBuf, u32>;
+
+impl Keeper {
+    fn modes_file(&self, moment: Moment) -> PathBuf {
+        self.dir.join(match moment {
+            Moment::Start => "modes.start",
+            Moment::Attempt => "modes",
+        })
+    }
+
+    /// Keeps the permissions of the start.
+    pub(super) fn keep_modes(&self, found: impl Iterator<Item = (PathBuf, u32)>) -> Result<()> {
+        let usual = Usual::here();
+        let modes: Modes = found.filter(|(_, mode)| !usual.is(*mode)).collect();
+        self.save_modes(Moment::Start, &modes)?;
+        self.save_modes(Moment::Attempt, &modes)
+    }
+
+    /// Takes in what has become of permissions, now that the work tree is what later attempts start from.
+    pub(super) fn keep_more_modes(&self, changes: &[PathChange]) -> Result<()> {
+        let before = self.modes(Moment::Attempt);
+        let usual = Usual::here();
+        let paths = before.keys().chain(changes.iter().filter(|change| change.is_file()).map(|change| &change.path));
+        let now: Modes = paths.filter_map(|path| Some((path.clone(), self.mode_of(path)?))).filter(|(_, mode)| !usual.is(*mode)).collect();
+        if now == before { Ok(()) } else { self.save_modes(Moment::Attempt, &now) }
+    }
+
+    /// Gives files the permissions back that they had at that moment, unless git knows of another change of them.
+    pub(super) fn restore_modes(&self, moment: Moment) -> Result<()> {
+        for (path, mode) in self.modes(moment) {
+            let full = self.repo.place.top.join(&path);
+            let now = self.mode_of(&path).filter(|now| now & EXECUTABLE == mode & EXECUTABLE || now & 0o400 == 0);
+            if now.is_some_and(|now| now != mode) {
+                fs::set_permissions(&full, fs::Permissions::from_mode(mode))
+                    .with_context(|| format!("cannot restore the permissions of {}", full.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mode_of(&self, path: &Path) -> Option<u32> {
+        let meta = self.repo.place.top.join(path).symlink_metadata().ok()?;
+        meta.is_file().then(|| meta.permissions().mode() & ALL)
+    }
+
+    fn modes(&self, moment: Moment) -> Modes {
+        let record = fs::read(self.modes_file(moment)).unwrap_or_default();
+        let fields: Vec<&[u8]> = record.split(|byte| *byte == 0).collect();
+        let parse = |pair: &[&[u8]]| {
+            let mode = u32::from_str_radix(std::str::from_utf8(pair[0]).ok()?, 8).ok()?;
+            Some((PathBuf::from(OsStr::from_bytes(pair[1])), mode))
+        };
+        fields.chunks_exact(2).filter_map(parse).collect()
+    }
+
+    fn save_modes(&self, moment: Moment, modes: &Modes) -> Result<()> {
+        let line = |(path, mode): (&PathBuf, &u32)| [format!("{mode:o}\0").as_bytes(), path.as_os_str().as_bytes(), b"\0"].concat();
+        let (file, new) = (self.modes_file(moment), self.dir.join("modes.new"));
+        fs::write(&new, modes.iter().flat_map(line).collect::<Vec<u8>>())?;
+        fs::rename(&new, &file).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+/// What a checkout gives to files here.
+struct Usual {
+    masked: u32,
+}
+
+impl Usual {
+    fn here() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+        Usual { masked: mask.unwrap_or(0o022) }
+    }
+
+    fn is(&self, mode: u32) -> bool {
+        mode == 0o666 & !self.masked || mode == 0o777 & !self.masked
+    }
+}

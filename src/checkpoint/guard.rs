@@ -204,10 +204,10 @@ impl Keeper {
         files
     }
 
-    /// Whether git's configuration is what it was before the attempt.
+    /// Whether git's configuration and what it ignores are what they were before the attempt.
     pub(super) fn settings_are_kept(&self) -> bool {
         let kept = self.guard_dir().join("git-dir");
-        self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")).all(|(path, name)| same(&path, &kept.join(name)))
+        self.git_files().into_iter().filter(|(_, name)| *name != "hooks").all(|(path, name)| same(&path, &kept.join(name)))
     }
 
     fn keep_git_files(&self, to: &Path) -> Result<()> {

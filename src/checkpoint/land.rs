@@ -105,7 +105,7 @@ impl Keeper {
     }
 
     /// The refs; and the walk at the same time, if the agent seems to have left git alone. What the refs say decides.
-    async fn refs_and_walk(&self, footing: &Footing) -> Result<(RefList, Option<Answer>)> {
+    pub(super) async fn refs_and_walk(&self, footing: &Footing) -> Result<(RefList, Option<Answer>)> {
         let place = &self.repo.place;
         let reads = |file: PathBuf, text: &str| fs::read_to_string(file).is_ok_and(|found| found.trim_end() == text);
         let alone = reads(place.git_dir.join("HEAD"), &format!("ref: {}", self.names.branch()))

@@ -32,12 +32,14 @@ impl Keeper {
     pub async fn roll_back(&self, story: &StoryId, attempt: u32, footing: &Footing) -> Result<RolledBack> {
         let label = format!("{}-{attempt}", story.as_component());
         self.revive_head()?;
-        let refs = self.repo.refs().await?;
+        // Before the walk: it writes times into our own index.
+        let staged = !self.nothing_is_staged();
+        let (refs, walked) = self.refs_and_walk(footing).await?;
         let head = self.head_after_agent(&refs).await?;
         let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack).await?;
         findings.pins.extend(self.new_operation_commits());
-        let snapshot = self.snapshot(&footing.base).await?;
-        let staged = self.staged(&snapshot.tree, &footing.base).await?;
+        let snapshot = self.snapshot_after(walked, &footing.base).await?;
+        let staged = if staged { self.staged(&snapshot.tree, &footing.base).await? } else { None };
         let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
         let loose = self.repo.loose_commits(findings.pins, &parents).await?;
         parents.extend(&loose);

@@ -23,7 +23,27 @@ impl<'a> Json<'a> {
 
     /// A member of an object; of several of the same name the last one counts.
     pub fn at(self, key: &str) -> Option<Json<'a>> {
-        self.parts(b'{').filter(|(name, _)| name.text().is_some_and(|name| name == key)).last().map(|(_, value)| value)
+        let [found] = self.take([key]);
+        found
+    }
+
+    /// Several members of an object, found in one go.
+    pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Json<'a>>; N] {
+        let mut found = [None; N];
+        for (name, value) in self.parts(b'{') {
+            // A name that is written with escapes is rare, but it is a name.
+            let plain = name.0.len() >= 2 && memchr::memchr(b'\\', name.0.as_bytes()).is_none();
+            let at = if plain {
+                let name = &name.0[1..name.0.len() - 1];
+                keys.iter().position(|key| *key == name)
+            } else {
+                name.text().and_then(|name| keys.iter().position(|key| *key == name))
+            };
+            if let Some(at) = at {
+                found[at] = Some(value);
+            }
+        }
+        found
     }
 
     /// A text inside nested objects.
@@ -141,12 +161,14 @@ fn length_of(bytes: &[u8]) -> usize {
 
 fn string(bytes: &[u8]) -> usize {
     let mut at = 1;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        at += found;
-        if bytes[at] == b'"' {
-            return at + 1;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
+        let end = at + found;
+        // Only an odd number of backslashes makes the quote part of the text; other escapes are many, and no matter here.
+        let slashes = bytes[..end].iter().rev().take_while(|byte| **byte == b'\\').count();
+        if slashes % 2 == 0 {
+            return end + 1;
         }
-        at += 2;
+        at = end + 1;
     }
     bytes.len()
 }
@@ -199,6 +221,15 @@ mod tests {
         assert!(line.find(&["a", "t"]).unwrap().is_true());
         assert!(line.find(&["a", "l"]).unwrap().has_items() && !line.at("a2").unwrap().has_items());
         assert!(line.at("a").unwrap().at("b").unwrap().at("c").is_none());
+    }
+
+    #[test]
+    fn several_members_are_found_in_one_go() {
+        let line = Json::parse(r#"{"a":1,"b":{"a":2},"\u0063":3,"a":4}"#).unwrap();
+        assert_eq!(
+            line.take(["c", "a", "x", "b"]).map(|found| found.map(|value| value.0)),
+            [Some("3"), Some("4"), None, Some(r#"{"a":2}"#)]
+        );
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::cost::Cost;
 use crate::json::Json;
 
 pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    match line.text_at(&["type"]).as_deref() {
-        Some("assistant") => assistant(talk, line, say),
+    let [kind, message] = line.take(["type", "message"]);
+    match kind.and_then(Json::text).as_deref() {
+        Some("assistant") => assistant(talk, message, say),
         Some("user") => talk.goes_on(),
         Some("system") if line.is("subtype", "api_retry") || line.is("subtype", "retry") => {
             let reason = line.text_at(&["error"]).unwrap_or_default();
@@ -27,32 +28,36 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
     }
 }
 
-fn assistant(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    let Some(message) = line.at("message") else { return };
+fn assistant(talk: &mut Talk, message: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) {
+    let Some(message) = message else { return };
+    let [model, id, used, content] = message.take(["model", "id", "usage", "content"]);
     // What the client itself says in the model's place is no sign of work.
-    if message.is("model", "<synthetic>") || is_complaint(message) {
+    if model.and_then(Json::text).as_deref() == Some("<synthetic>") || is_complaint(content) {
         talk.starts_over();
     } else {
         talk.goes_on();
     }
     // Every part of a message repeats its usage. The sum stands until the result has the right one.
-    let id = message.text_at(&["id"]).unwrap_or_default();
-    if let Some(used) = message.at("usage").filter(|_| talk.is_new(&id)) {
+    let id = id.and_then(Json::text).unwrap_or_default();
+    if let Some(used) = used.filter(|_| talk.is_new(&id)) {
         talk.usage = talk.usage.plus(&usage(used));
     }
-    if let Some(content) = message.at("content") {
-        content.each(|part| match part.text_at(&["type"]).as_deref() {
-            Some("text") => say_text(&part.text_at(&["text"]).unwrap_or_default(), say),
-            Some("tool_use") => say_tool(&part.text_at(&["name"]).unwrap_or_default(), part.at("input"), say),
-            _ => {}
+    if let Some(content) = content {
+        content.each(|part| {
+            let [kind, text, name, input] = part.take(["type", "text", "name", "input"]);
+            match kind.and_then(Json::text).as_deref() {
+                Some("text") => say_text(&text.and_then(Json::text).unwrap_or_default(), say),
+                Some("tool_use") => say_tool(&name.and_then(Json::text).unwrap_or_default(), input, say),
+                _ => {}
+            }
         });
     }
 }
 
 /// Whether a message is an error that is put into the model's mouth.
-fn is_complaint(message: Json<'_>) -> bool {
+fn is_complaint(content: Option<Json<'_>>) -> bool {
     let mut complaint = false;
-    if let Some(content) = message.at("content") {
+    if let Some(content) = content {
         content.each(|part| complaint |= part.text_at(&["text"]).is_some_and(|text| text.starts_with("[API Error:")));
     }
     complaint

@@ -27,6 +27,11 @@ impl<'a> Json<'a> {
         found
     }
 
+    /// Whether an object has a member of that name.
+    pub fn has(self, key: &str) -> bool {
+        self.parts(b'{').any(|(name, _)| name.text().is_some_and(|name| name == key))
+    }
+
     /// Several members of an object, found in one go.
     pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Json<'a>>; N] {
         let mut found = [None; N];

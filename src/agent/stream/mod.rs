@@ -234,13 +234,13 @@ fn read(bytes: &[u8], dialect: Dialect, talk: &mut Talk, say: &mut dyn FnMut(Sai
     // Almost always it is, and to see that is much faster than to look for what is not.
     let text = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
     let Some(line) = Json::parse(&text) else { return };
-    if line.at("type").is_some() {
+    if line.has("type") {
         talk.begun = true;
         dialect(talk, line, say);
     } else {
         // Some clients print everything as one list when asked for it in another way.
         line.each(|item| {
-            talk.begun |= item.at("type").is_some();
+            talk.begun |= item.has("type");
             dialect(talk, item, say);
         });
     }

@@ -144,7 +144,7 @@ fn the_manual_goes_beside_a_program_in_a_directory_called_bin() {
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("git-ralph");
     // A copy could not be run while a test beside this one is starting a process: that has it open for writing for a moment.
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
+    symlink(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let env = [("PATH", path.as_str())];
     ralph(&world, &program, &env, &["setup"]).code(0).says("man: nothing to add");

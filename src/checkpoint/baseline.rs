@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::Keeper;
 use super::submodules::Moment;
+use super::{Keeper, Notice};
 use crate::git::PathChange;
 
 impl Keeper {
@@ -45,6 +45,20 @@ impl Keeper {
         let paths: Vec<PathBuf> = again.iter().map(|entry| entry.path.clone()).collect();
         self.repo.rewrite(&self.private_index(), &paths).await.context("cannot restore the bytes of files")?;
         self.restore_keepsakes(&again).await
+    }
+
+    /// What was put where sparse checkout left files out at that moment is moved aside, and left out again.
+    pub(super) async fn move_left_out_aside(&self, since: Moment, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        let baseline = self.baseline(since);
+        if !baseline.exists() {
+            return Ok(());
+        }
+        let paths = self.repo.left_out_but_there(&baseline).await?;
+        for path in &paths {
+            let to = self.move_aside(path, label)?;
+            notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: to.display().to_string() });
+        }
+        self.repo.leave_out(&self.private_index(), &paths).await
     }
 }
 

@@ -127,6 +127,7 @@ impl Keeper {
         if route == Route::Abort {
             self.restore_converted(Moment::Start, &back).await?;
             self.restore_modes(Moment::Start)?;
+            self.move_left_out_aside(Moment::Start, "finish", &mut notices).await?;
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
         }
         notices.extend(self.clear_operations("finish")?);

@@ -91,6 +91,7 @@ impl Keeper {
         self.restore_keepsakes(&back).await?;
         self.restore_converted(since, &back).await?;
         self.restore_modes(Moment::Attempt)?;
+        self.move_left_out_aside(since, label, notices).await?;
         notices.extend(self.restore_ignored()?);
         if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
             // With the agent's ignore rules gone, files that they hid are untracked now.

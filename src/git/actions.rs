@@ -45,6 +45,18 @@ impl Repo {
         Ok(())
     }
 
+    /// Makes an index leave these paths out of the work tree.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn leave_out(&self, index: &Path, paths: &[PathBuf]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let call = self.git.call(["update-index", "--skip-worktree", "-z", "--stdin"]);
+        call.index(index).input(nul_joined(paths)).working().output().await.map(drop)
+    }
+
     /// Writes an index out as one file of its own, even if it was split.
     ///
     /// # Errors

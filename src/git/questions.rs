@@ -220,6 +220,21 @@ impl Repo {
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
+    /// Files that are there although the index leaves them out of the work tree.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn left_out_but_there(&self, index: &Path) -> Result<Vec<PathBuf>> {
+        if !self.place.git_dir.join("info/sparse-checkout").exists() {
+            return Ok(Vec::new());
+        }
+        // Otherwise git takes what is there for what shall be there.
+        let git = self.git.clone().with_config(["sparse.expectFilesOutsideOfPatterns=true".to_owned()]);
+        let output = git.call(["ls-files", "-t", "-z"]).index(index).working().output().await?;
+        let left_out = output.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).map(path_of);
+        Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
+    }
+
     /// The paths of an index that git has been told not to look at, by the flag that hides them.
     ///
     /// # Errors

@@ -726,6 +726,28 @@ fn a_submodule_whose_git_file_an_agent_breaks_does_not_stop_a_rollback() {
 }
 
 #[test]
+fn what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt() {
+    for sparse_index in ["--no-sparse-index", "--sparse-index"] {
+        let world = World::new();
+        world.write("in/f", "a\n");
+        world.write("out/f", "b\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.git(&["sparse-checkout", "set", sparse_index, "in"]);
+        assert!(!world.exists("out"));
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("git sparse-checkout disable; echo zz >out/f; git add -A; git commit -qm x; {FAILED}"));
+        world.start(&[]).code(1);
+        assert!(!world.exists("out/f"), "{sparse_index}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1^2:out/f"]), "zz", "what the agent committed is kept");
+        world.ralph(&["abort"]).code(0);
+        assert!(!world.exists("out/f"), "{sparse_index}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{sparse_index}");
+        assert_eq!(world.git(&["config", "core.sparseCheckout"]), "true");
+    }
+}
+
+#[test]
 fn files_that_are_not_for_everybody_stay_so() {
     let world = World::new();
     let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();

@@ -136,6 +136,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "files come back without it, small ones byte for byte",
         "a_filter_that_cannot_be_run_does_not_stop_a_rollback_or_an_abort",
     ),
+    (
+        "the agent turns sparse checkout off and writes where files are left out",
+        "that is moved aside, sparse checkout is as it was",
+        "what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt",
+    ),
     ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "files_that_are_not_for_everybody_stay_so"),
     (
         "the agent breaks the `.git` of a submodule",
@@ -260,7 +265,6 @@ fn page() -> String {
          - Ignored directories, and ignored files over 1 MiB, that an agent deletes or edits are not brought back.\n\
          - Files with mixed line ends, or behind a filter, over 1 MiB each or 32 MiB together come back as a checkout writes them.\n\
          - Permissions that are the usual ones at the start, and that an attempt changes without git noticing, are not put back.\n\
-         - What an agent writes into directories that sparse checkout leaves out, after turning that off, stays behind.\n\
          - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
          are not looked into.\n\
          - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \

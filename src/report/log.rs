@@ -237,7 +237,7 @@ pub fn log_text(view: &LogView) -> String {
         let _ = writeln!(text, "earlier runs");
     }
     for run in &view.earlier_runs {
-        let done = count(run.done, "story").replace("storys", "stories");
+        let done = count(run.done, "story");
         let _ = writeln!(text, "  {}: {}, {done} done, started {}", run.run, run.state, when(run));
     }
     text

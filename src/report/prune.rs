@@ -33,7 +33,7 @@ pub fn prune_words(found: &Leavings) -> String {
     let parts = [
         (found.refs.len(), count(found.refs.len(), "ref")),
         (found.runs.len(), count(found.runs.len(), "run")),
-        (found.stashes.len(), count(found.stashes.len(), "stash entry").replace("entrys", "entries")),
+        (found.stashes.len(), count(found.stashes.len(), "stash entry")),
         (found.stale_locks.iter().len(), "stale locks".to_owned()),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, words)| words).collect();

@@ -150,15 +150,7 @@ fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
 pub fn status_text(view: &StatusView) -> String {
     let mut text = String::new();
     let running = if view.running { ", running" } else { "" };
-    let _ = writeln!(
-        text,
-        "{}: {}{running}, {} of {} done{}",
-        view.change,
-        view.state,
-        view.done,
-        count(view.total, "story").replace("storys", "stories"),
-        view.used
-    );
+    let _ = writeln!(text, "{}: {}{running}, {} of {} done{}", view.change, view.state, view.done, count(view.total, "story"), view.used);
     let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
     if let Some(until) = view.waiting_until {
         let _ = writeln!(text, "waiting until {}", time_words(until));

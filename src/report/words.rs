@@ -273,10 +273,10 @@ fn notice_words(notice: &Notice) -> String {
         Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}, it is left alone"),
         Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch, it is kept as {kept}"),
         Notice::StashRestored { gone, taken: 0 } => {
-            format!("the agent dropped {} of the stash, back again", count(*gone, "entry").replace("entrys", "entries"))
+            format!("the agent dropped {} of the stash, back again", count(*gone, "entry"))
         }
         Notice::StashRestored { gone: 0, taken } => {
-            format!("{} that the agent stashed went with the attempt", count(*taken, "entry").replace("entrys", "entries"))
+            format!("{} that the agent stashed went with the attempt", count(*taken, "entry"))
         }
         Notice::StashRestored { .. } => "the stash is as it was before the attempt".to_owned(),
         Notice::GitFileChanged { name } => format!("the agent changed {name} in the git directory"),
@@ -303,7 +303,11 @@ fn notice_words(notice: &Notice) -> String {
 }
 
 pub(super) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    match (number, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) => format!("{number} {noun}s"),
+    }
 }
 
 pub(super) fn span(milliseconds: u64) -> String {

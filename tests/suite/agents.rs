@@ -127,7 +127,7 @@ fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
         "trap '' TERM; echo $$ >>{0}; setsid sh -c 'trap \"\" TERM; echo $$ >>{0}; while :; do sleep 0.1; done' & while :; do sleep 0.1; done",
         pids.display()
     ));
-    world.start(&["--idle-timeout", "1s"]).code(1);
+    world.start(&["--idle-timeout", "3s"]).code(1);
     for pid in fs::read_to_string(&pids).unwrap().lines() {
         assert!(is_gone(pid), "{pid} is alive");
     }
@@ -138,17 +138,20 @@ fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     let world = World::new();
     world.stories(1, "");
     let pid = world.outside("pid");
-    world.agent(&format!(
-        "setsid sh -c 'echo $$ >{0}; exec sleep 600' >/dev/null 2>&1 & while [ ! -s {0} ]; do sleep 0.01; done; {COMPLETE}",
-        pid.display()
-    ));
+    world.agent(&format!("setsid sh -c 'echo $$ >{}; exec sleep 600' >/dev/null 2>&1 & {}; {COMPLETE}", pid.display(), until_asleep(&pid)));
     world.start(&[]).code(0).says("ended what the agent left running: sleep");
     assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
 }
 
 /// Shell words that leave a process behind without parent, session, group or environment; it writes its id to a file.
 fn leave_an_orphan(world: &World, file: &str) -> String {
-    leave_behind(&world.program("orphan", "echo $$ >$1; exec sleep 600"), &world.outside(file))
+    let pid = world.outside(file);
+    format!("{}; {}", leave_behind(&world.program("orphan", "echo $$ >$1; exec sleep 600"), &pid), until_asleep(&pid))
+}
+
+/// Shell words that wait until the process whose id is in the file has become a `sleep`: by that name it is told.
+fn until_asleep(pid: &Path) -> String {
+    format!("until grep -qsx sleep /proc/$(cat {})/comm; do sleep 0.01; done", pid.display())
 }
 
 fn leave_behind(program: &str, file: &Path) -> String {
@@ -180,7 +183,7 @@ fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     world.stories(1, "max-retries = 1");
     let leave = leave_an_orphan(&world, "pid.$RALPH_ATTEMPT");
     world.agent(&format!("{leave}; test $RALPH_ATTEMPT = 2 && sleep 600; exit 1"));
-    world.start(&["--attempt-timeout", "2s"]).code(1);
+    world.start(&["--attempt-timeout", "5s"]).code(1);
     let pids: Vec<String> = (1..=2).map(|n| fs::read_to_string(world.outside(&format!("pid.{n}"))).unwrap().trim().to_owned()).collect();
     for pid in &pids {
         assert!(is_gone(pid), "{pid} is alive");
@@ -267,11 +270,11 @@ fn a_big_prompt_arrives_whole_and_stdin_is_closed() {
 #[test]
 fn gates_run_in_order_in_the_work_tree_each_with_its_limit() {
     let world = World::new();
-    world.change("work", "verify = ['echo one >>gates; pwd >>gates']\nverify-timeout = '1s'\nmax-retries = 1\n[[story]]\nid = '1'\nverify = ['echo two >>gates', 'test $RALPH_ATTEMPT = 2 || sleep 600']\n");
+    world.change("work", "verify = ['echo one >>gates; pwd >>gates']\nverify-timeout = '3s'\nmax-retries = 1\n[[story]]\nid = '1'\nverify = ['echo two >>gates', 'test $RALPH_ATTEMPT = 2 || sleep 600']\n");
     world.agent(COMPLETE);
-    world.start(&[]).code(0).says("did not end within 1 s");
+    world.start(&[]).code(0).says("did not end within 3 s");
     assert_eq!(world.read("gates"), format!("one\n{}\ntwo\n", world.repo.display()));
-    assert!(world.prompt("1", 2).contains("stopped after 1 seconds"), "{}", world.prompt("1", 2));
+    assert!(world.prompt("1", 2).contains("stopped after 3 seconds"), "{}", world.prompt("1", 2));
 }
 
 #[test]

@@ -344,7 +344,7 @@ fn a_promise_that_is_followed_by_work_does_not_outlive_the_time_limit() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("cat > /dev/null; {}; while :; do echo working; sleep 0.1; done", crate::support::COMPLETE));
-    world.start(&["--attempt-timeout", "2s", "--max-retries", "0"]).code(1).says("was stopped after 2 seconds");
+    world.start(&["--attempt-timeout", "3s", "--max-retries", "0"]).code(1).says("was stopped after 3 seconds");
     assert_eq!(outcomes(&world), ["abnormal"]);
 }
 

@@ -42,6 +42,8 @@ impl Keeper {
         if again.is_empty() {
             return Ok(());
         }
+        // Our index may know them by their times already, as they are: git would not write them again.
+        self.repo.set_entries(&self.private_index(), &again).await?;
         let paths: Vec<PathBuf> = again.iter().map(|entry| entry.path.clone()).collect();
         self.repo.rewrite(&self.private_index(), &paths).await.context("cannot restore the bytes of files")?;
         self.restore_keepsakes(&again).await

@@ -622,7 +622,7 @@ fn rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind() {
         world.write("mine", "c\nd\n");
         let before = sight(&world, &["lf", "x.id", "mine"]);
         world.stories(1, "max-retries = 1");
-        world.agent(&format!(
+        world.unhurried_agent(&format!(
             "test $RALPH_ATTEMPT = 2 && {{ {COMPLETE}; exit; }}; echo '{rule}' >.gitattributes; for f in lf mine; do sed -i 's/$/\\r/' $f; done; rm x.id; git checkout -q x.id; {FAILED}"
         ));
         world.start(&[]).code(0);
@@ -631,6 +631,7 @@ fn rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind() {
             "",
             "{rule}: nothing of the first attempt is in the checkpoint"
         );
+        world.let_files_age();
         world.ralph(&["abort"]).code(0);
         assert_eq!(sight(&world, &["lf", "x.id", "mine"]), before, "{rule}");
     }
@@ -645,11 +646,12 @@ fn rules_that_a_story_lands_do_not_outlive_abort_or_undo() {
         world.git(&["commit", "-qm", "more"]);
         let before = sight(&world, &["lf"]);
         world.stories(2, "max-retries = 0");
-        world.agent(&format!(
+        world.unhurried_agent(&format!(
             "test $RALPH_STORY = 2 && {{ echo zz >lf; {FAILED}; exit; }}; echo '* text eol=crlf' >.gitattributes; sed -i 's/$/\\r/' lf; {COMPLETE}"
         ));
         world.start(&[]).code(1);
         assert_eq!(world.read("lf"), "a\r\nb\r\n", "as it was landed");
+        world.let_files_age();
         world.ralph(&[back]).code(0);
         assert_eq!(sight(&world, &["lf"]), before, "{back}");
     }

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// No command of a test takes this long unless it hangs.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// Beyond the second that a file and the index that knows it may share.
+const A_SECOND: Duration = Duration::from_millis(1100);
+
 pub const COMPLETE: &str = "echo '<promise>COMPLETE</promise>'";
 
 /// A repository with one commit on `main`, and everything around it.
@@ -122,6 +125,16 @@ impl World {
     /// A scripted agent: a shell script that is given as the command of `start`.
     pub fn agent(&self, script: &str) -> String {
         self.program("agent", script)
+    }
+
+    /// An agent after whose writing time passes, as after a real one's: git then knows files by their times, and looks no closer.
+    pub fn unhurried_agent(&self, script: &str) -> String {
+        self.agent(&format!("trap 'sleep {}' EXIT\n{script}", A_SECOND.as_secs_f32()))
+    }
+
+    /// Lets so much time pass that git trusts the times of what was written until now.
+    pub fn let_files_age(&self) {
+        std::thread::sleep(A_SECOND);
     }
 
     /// A program in front of all others on PATH; gives its path.

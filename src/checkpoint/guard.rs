@@ -49,7 +49,6 @@ impl Keeper {
     /// # Errors
     /// If something cannot be written.
     pub async fn stand_guard(&self, refs: &RefList) -> Result<()> {
-        self.forget_landing();
         self.note_baseline(Moment::Attempt)?;
         let dir = self.guard_dir();
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;

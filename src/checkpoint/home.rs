@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
-use crate::git::{Head, Merge, Oid, RefList, RefUpdate, TreeEntry, is_opaque_directory, without_slash};
+use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
 
 /// Which way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Keeper {
         }
         // Before the walk: it writes times into our own index.
         let staged = !self.nothing_is_staged();
-        let here = self.here(departure, moved_to, staged).await?;
+        let here = self.snapshot(&departure.footing.checkpoint).await?;
         let recorded = kept.filter(|_| departure.again);
         let tip = match recorded {
             Some(tip) => tip.clone(),
@@ -136,27 +136,6 @@ impl Keeper {
         self.index_home(moved_to.as_ref(), &target, &refs, &mut notices).await?;
         self.drop_refs(&refs).await?;
         Ok(Homecoming { kept, notices })
-    }
-
-    /// The work tree as it is. Mostly nobody has edited anything since the last checkpoint, and where no file is going to be
-    /// touched, to see that takes less than to record it. Where one is, our index must know every file by its times first.
-    async fn here(&self, departure: &Departure<'_>, moved_to: Option<&Oid>, staged: bool) -> Result<Snapshot> {
-        let Footing { checkpoint, base } = departure.footing;
-        let stays = departure.route == Route::Cleanup && moved_to.is_none();
-        if stays && !departure.again && !staged && base == checkpoint {
-            let (entries, words) = self.repo.status_with_words(&self.private_index()).await?;
-            let known = self.known_nested();
-            let quiet = |entry: &TreeEntry| match entry {
-                TreeEntry::Ignored(_) => true,
-                TreeEntry::Untracked(path) => is_opaque_directory(path) && known.covers(without_slash(path)),
-                TreeEntry::Changed(_) | TreeEntry::Unmerged(_) => false,
-            };
-            if words.is_empty() && entries.iter().all(quiet) {
-                let tree = self.tree(checkpoint).await?;
-                return Ok(Snapshot { tree, changes: Vec::new(), nested: Vec::new(), unkept: None });
-            }
-        }
-        self.snapshot(checkpoint).await
     }
 
     async fn check_departure(&self, departure: &Departure<'_>, refs: &RefList, head: Option<&Head>) -> Result<()> {

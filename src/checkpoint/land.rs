@@ -100,7 +100,6 @@ impl Keeper {
         notices.extend(self.restore_ignored()?);
         self.install_index(&self.private_index()).await?;
         self.take_note_of(&snapshot).await?;
-        self.note_landing();
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
     }
 

@@ -29,8 +29,6 @@ mod submodules;
 mod undo;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 pub use begin::{Beginning, Begun, preflight};
 pub use home::{Departure, Homecoming, Itinerary, Route};
@@ -64,8 +62,6 @@ pub struct Keeper {
     pub names: Names,
     /// The run's directory.
     pub dir: PathBuf,
-    /// When this process has landed an attempt, if nobody was let at the work tree since.
-    landed_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Keeper {
@@ -74,7 +70,7 @@ impl Keeper {
     pub fn new(mut repo: Repo, change: &ChangeName, dir: PathBuf) -> Self {
         // Even commands that need no index read the repository's own one, and fail if the agent has damaged it.
         repo.git = repo.git.with_env([("GIT_INDEX_FILE", dir.join("no-index").into())]);
-        let mut keeper = Keeper { repo, names: Names::new(change), dir, landed_at: Arc::default() };
+        let mut keeper = Keeper { repo, names: Names::new(change), dir };
         keeper.pin_conversion();
         keeper
     }

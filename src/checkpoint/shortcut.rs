@@ -1,10 +1,8 @@
-//! The short way back, right behind a landing: what its walk has found need not be looked for again.
+//! The short way back: where no file is touched that anybody may have edited, nobody needs to look for edits.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -15,12 +13,10 @@ use crate::git::{Head, Oid, PathChange, RefList};
 
 /// With more files to be touched, a walk costs little beside.
 const FEW: usize = 500;
-/// Nobody who was asked something in between has answered within this time.
-const JUST: Duration = Duration::from_millis(200);
 
 impl Keeper {
-    /// The way back of a cleanup from a work tree that has just been landed, by this process: every file is left alone but for
-    /// what others have changed in the original. Whoever edits a file in this moment has it in the work tree afterwards.
+    /// The way back of a cleanup that leaves every file alone but for what others have changed in the original. What was edited
+    /// since the last checkpoint is in the work tree before and after; only what is staged would go with the index.
     ///
     /// # Errors
     /// As for the long way.
@@ -33,7 +29,7 @@ impl Keeper {
     ) -> Result<Option<Itinerary>> {
         let Footing { checkpoint, base } = departure.footing;
         let whole = refs.get(&self.names.branch()) == Some(checkpoint) && base == checkpoint;
-        if departure.route != Route::Cleanup || departure.again || !whole || !self.has_just_landed() || !self.nothing_is_staged() {
+        if departure.route != Route::Cleanup || departure.again || !whole || !self.index_is_at(checkpoint).await? {
             return Ok(None);
         }
         let way = |target: Oid| Itinerary::Journey {
@@ -49,23 +45,19 @@ impl Keeper {
         Ok(if self.is_free(&changes).await? { Some(way(target)) } else { None })
     }
 
-    /// Notes that the whole work tree is in a checkpoint now.
-    pub(super) fn note_landing(&self) {
-        self.set_landing(Some(Instant::now()));
-    }
-
-    /// Notes that somebody is about to work in the work tree.
-    pub(super) fn forget_landing(&self) {
-        self.set_landing(None);
-    }
-
-    fn set_landing(&self, at: Option<Instant>) {
-        *self.landed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
-    }
-
-    fn has_just_landed(&self) -> bool {
-        let landed = *self.landed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        landed.is_some_and(|landed| landed.elapsed() < JUST)
+    /// Whether the repository's index stands for this commit. `git status` may have written it again, with other times.
+    async fn index_is_at(&self, commit: &Oid) -> Result<bool> {
+        if self.nothing_is_staged() {
+            return Ok(true);
+        }
+        let copy = self.dir.join("index.now");
+        if super::index::copy(&self.repo.place.git_dir.join("index"), &copy).is_err() {
+            return Ok(false);
+        }
+        // One that is no index, or full of conflicts, is for the long way to look into.
+        let tree = self.repo.write_tree(&copy).await.ok();
+        fs::remove_file(&copy)?;
+        Ok(tree.is_some() && tree == Some(self.repo.tree_of(commit).await?))
     }
 
     /// Whether the repository's index is the one that we have put there, to the byte.

@@ -78,7 +78,29 @@ fn what_is_dirty_at_the_finish_comes_along() {
     world.write("late", "edit\n");
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!(world.git(&["status", "--porcelain"]), " M README\n?? late\n?? loop");
-    assert_eq!(world.git(&["show", "refs/ralph/work/done:late"]), "edit");
+    assert_eq!(world.read("late"), "edit\n");
+}
+
+#[test]
+fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
+    for moved in ["elsewhere", "late"] {
+        let world = World::new();
+        ran(&world);
+        world.move_original(moved, "theirs\n");
+        world.write("late", "edit\n");
+        world.write("loop", "edited\n");
+        let output = world.ralph(&["finish", "--cleanup"]);
+        assert_eq!((world.read("late").as_str(), world.read("loop").as_str()), ("edit\n", "edited\n"));
+        if moved == "late" {
+            // Both have a file of this name: nothing is touched.
+            output.code(2).says("'main' has moved on and conflicts with the run in:");
+            assert_eq!(world.branch(), "ralph/work");
+        } else {
+            output.code(0);
+            assert_eq!(world.git(&["status", "--porcelain"]), " M README\n?? late\n?? loop");
+            assert_eq!(world.read("elsewhere"), "theirs\n");
+        }
+    }
 }
 
 #[test]

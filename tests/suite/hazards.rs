@@ -291,7 +291,7 @@ fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same
     world.stories(1, "");
     world.agent(&format!("for n in 1 2 3; do echo x >loop$n; done; {COMPLETE}"));
     world.start(&[]).code(0);
-    killed_at(&world, "cat-file --batch", &["finish", "--cleanup"]);
+    killed_at(&world, "update-ref -m git ralph finish --no-deref", &["finish", "--cleanup"]);
     killed_at(&world, "symbolic-ref -m", &["finish", "--cleanup"]);
     world.git(&["switch", "-q", "main"]);
     world.ralph(&["finish", "--cleanup"]).code(0);

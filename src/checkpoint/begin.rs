@@ -3,10 +3,11 @@
 use anyhow::{Result, bail};
 
 use super::protected::Protected;
+use super::sights::Sights;
 use super::submodules::Moment;
 use super::{Keeper, Names};
 use crate::error::Problem;
-use crate::git::{Head, Hidden, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
+use crate::git::{Head, Hidden, Listing, Oid, RefList, RefUpdate, Repo, TreeEntry, is_opaque_directory, without_slash};
 
 /// Whether a run begins now or went down while it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +27,40 @@ pub struct Begun {
     pub leftover: Option<(String, Oid)>,
 }
 
+/// What a run finds before it begins.
+struct Scene {
+    /// The tree that the user's index stands for.
+    staged_tree: Oid,
+    /// A commit of it.
+    staged: Oid,
+    /// What `git status` lists.
+    entries: Vec<TreeEntry>,
+    /// What it had to say about what it could not look at.
+    words: String,
+    /// What it was told not to look at.
+    hidden: Hidden,
+    /// What it does not tell.
+    sights: Sights,
+}
+
 /// Refuses, having touched nothing, if a run of this change cannot begin here.
 ///
 /// # Errors
 /// A [`Problem`] that says why and what to do.
 pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
-    if let Some(operation) = repo.under_way().await? {
+    let unmerged = repo.git.call(["ls-files", "-u", "-z"]).working();
+    let (under_way, unmerged, refs, elsewhere) =
+        tokio::join!(repo.under_way(), unmerged.output(), repo.refs(), repo.checked_out_elsewhere());
+    if let Some(operation) = under_way? {
         bail!(
             Problem::refused(format!("a {operation} is under way in this work tree"))
                 .hint(format!("finish or abort the {operation} first; 'git status' says how"))
         );
     }
-    let unmerged = repo.git.call(["ls-files", "-u", "-z"]).working().output().await?;
-    if !unmerged.is_empty() {
+    if !unmerged?.is_empty() {
         bail!(Problem::refused("the index has conflicts that are not resolved").hint("git status"));
     }
-    let refs = repo.refs().await?;
+    let refs = refs?;
     if refs.get("refs/heads/ralph").is_some() {
         bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph <new name>"));
     }
@@ -61,7 +80,7 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
                 .hint(format!("git branch -m {short} <new name>"))
         );
     }
-    if let Some((_, path)) = repo.checked_out_elsewhere().await?.into_iter().find(|(name, _)| *name == branch) {
+    if let Some((_, path)) = elsewhere?.into_iter().find(|(name, _)| *name == branch) {
         bail!(
             Problem::refused(format!("'{}' is checked out at {path}", names.short_branch()))
                 .hint(format!("git -C {path} switch <other branch>"))
@@ -87,8 +106,9 @@ impl Keeper {
         let begun = match recorded {
             Some(initial) => Begun { initial, leftover: None },
             None => {
-                self.archive(&refs, run).await?;
-                refs = self.repo.refs().await?;
+                if self.archive(&refs, run).await? {
+                    refs = self.repo.refs().await?;
+                }
                 self.record_initial_state(original, run, &refs).await?
             }
         };
@@ -105,24 +125,22 @@ impl Keeper {
     async fn record_initial_state(&self, original: &Head, run: u32, refs: &RefList) -> Result<Begun> {
         self.keep_original_index().await?;
         let index = self.private_index();
-        let staged_tree = self.repo.write_tree(&index).await?;
         let parents: Vec<&Oid> = original.oid().into_iter().collect();
-        let staged = self.repo.commit(&staged_tree, &parents, "index at the start\n").await?;
-        let (entries, words) = self.repo.status_with_words(&index).await?;
-        let ignored = entries.iter().filter_map(|entry| if let TreeEntry::Ignored(path) = entry { Some(path.clone()) } else { None });
-        self.save_protected(&Protected::new(ignored))?;
+        let scene = self.look_around(&parents).await?;
+        let ignored = scene.entries.iter().filter_map(|entry| if let TreeEntry::Ignored(path) = entry { Some(path.clone()) } else { None });
+        let protected = Protected::new(ignored);
+        self.save_protected(&protected)?;
         let nested = |entry: &TreeEntry| match entry {
             TreeEntry::Untracked(path) if is_opaque_directory(path) => Some(without_slash(path).to_owned()),
             _ => None,
         };
-        self.save_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
-        let hidden = if index.exists() { self.repo.hidden(&index).await? } else { Hidden::default() };
-        self.repo.unhide(&index, &hidden).await?;
-        let seen_all = hidden.is_empty() && words.is_empty();
-        let told = if seen_all { self.snapshot_of(&entries, &staged_tree).await? } else { None };
+        self.save_nested(&scene.entries.iter().filter_map(nested).collect::<Vec<_>>())?;
+        self.repo.unhide(&index, &scene.hidden).await?;
+        let seen_all = scene.hidden.is_empty() && scene.words.is_empty();
+        let told = if seen_all { self.snapshot_of(&scene.entries, &scene.staged_tree).await? } else { None };
         let snapshot = match told {
             Some(snapshot) => snapshot,
-            None => self.snapshot(&staged_tree).await?,
+            None => self.snapshot(&scene.staged_tree).await?,
         };
         if let Some(unkept) = snapshot.unkept {
             bail!(
@@ -135,10 +153,27 @@ impl Keeper {
             None => self.repo.empty_tree().await?,
         };
         self.keep_submodules(Moment::Start).await?;
-        self.keep_keepsakes(&self.repo.diff_trees(&committed, &snapshot.tree).await?).await?;
+        let sights = scene.sights.completed(&self.repo.place.top, &protected);
+        self.keep_keepsakes(&self.repo.diff_trees(&committed, &snapshot.tree).await?, &sights).await?;
         let initial = self.repo.commit(&snapshot.tree, &parents, "initial state\n").await?;
-        let leftover = self.create_refs(original.oid(), &staged, &initial, run, refs).await?;
+        let leftover = self.create_refs(original.oid(), &scene.staged, &initial, run, refs).await?;
         Ok(Begun { initial, leftover })
+    }
+
+    /// Looks at everything at the same time: git's own walk, ours, and what is staged.
+    async fn look_around(&self, parents: &[&Oid]) -> Result<Scene> {
+        let index = self.private_index();
+        let Listing { hidden, directories } = if index.exists() { self.repo.listing(&index).await? } else { Listing::default() };
+        let top = self.repo.place.top.clone();
+        let look = tokio::task::spawn_blocking(move || Sights::of(&top, &directories));
+        let stage = async {
+            let tree = self.repo.write_tree(&index).await?;
+            let commit = self.repo.commit(&tree, parents, "index at the start\n").await?;
+            Ok::<_, anyhow::Error>((tree, commit))
+        };
+        let (staged, status, sights) = tokio::join!(stage, self.repo.status_with_words(&index), look);
+        let ((staged_tree, staged), (entries, words)) = (staged?, status?);
+        Ok(Scene { staged_tree, staged, entries, words, hidden, sights: sights? })
     }
 
     async fn create_refs(
@@ -165,8 +200,8 @@ impl Keeper {
         Ok(leftover)
     }
 
-    /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable.
-    async fn archive(&self, refs: &RefList, run: u32) -> Result<()> {
+    /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable. Says whether there was any.
+    async fn archive(&self, refs: &RefList, run: u32) -> Result<bool> {
         let prefix = self.names.prefix();
         let mut updates = Vec::new();
         for entry in refs.below(&prefix) {
@@ -175,6 +210,7 @@ impl Keeper {
                 updates.push(RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() });
             }
         }
-        self.repo.update_refs(&updates, "git ralph start: earlier run").await
+        self.repo.update_refs(&updates, "git ralph start: earlier run").await?;
+        Ok(!updates.is_empty())
     }
 }

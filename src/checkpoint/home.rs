@@ -61,6 +61,8 @@ pub enum Itinerary {
         head: Option<Head>,
         /// The original's commit, if it has moved since the start.
         moved_to: Option<Oid>,
+        /// The refs as they are.
+        refs: RefList,
     },
 }
 
@@ -102,7 +104,8 @@ impl Keeper {
             Some(recorded) => self.with_later_edits(&here.tree, recorded, &target, current, head.as_ref()).await?,
             None => (target, tip),
         };
-        Ok(Itinerary::Journey { here: here.tree, target, tip, head, moved_to: moved_to.cloned() })
+        let moved_to = moved_to.cloned();
+        Ok(Itinerary::Journey { here: here.tree, target, tip, head, moved_to, refs })
     }
 
     /// Goes back. Killed anywhere, surveying and going again ends in the same place.
@@ -112,7 +115,7 @@ impl Keeper {
     pub async fn go_home(&self, route: Route, itinerary: Itinerary, original: &Head) -> Result<Homecoming> {
         let kept = self.names.done();
         let mut notices = Vec::new();
-        let Itinerary::Journey { here, target, tip, head, moved_to } = itinerary else {
+        let Itinerary::Journey { here, target, tip, head, moved_to, refs } = itinerary else {
             return Ok(Homecoming { kept, notices });
         };
         self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip }], "git ralph finish").await?;
@@ -132,7 +135,6 @@ impl Keeper {
         }
         notices.extend(self.clear_operations("finish")?);
         self.head_home(original, head.as_ref()).await?;
-        let refs = self.repo.refs().await?;
         self.index_home(moved_to.as_ref(), &target, &refs, &mut notices).await?;
         self.drop_refs(&refs).await?;
         Ok(Homecoming { kept, notices })

@@ -7,13 +7,13 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
 use super::Keeper;
 use super::baseline::is_attributes;
-use super::protected::Protected;
+use super::sights::Sights;
 use crate::git::{Conversion, LineEnds, PathChange, attributes_convert};
 use crate::regular;
 
@@ -54,15 +54,6 @@ struct Keepsake {
     bytes: Bytes,
 }
 
-/// What a walk over the work tree has seen.
-#[derive(Default)]
-struct Sights {
-    empty: Vec<PathBuf>,
-    /// Whether an attribute file makes git change bytes.
-    converting: bool,
-    modes: Vec<(PathBuf, u32)>,
-}
-
 /// Where keepsakes are added to.
 struct Shelf<'a> {
     keeper: &'a Keeper,
@@ -88,13 +79,11 @@ impl Keeper {
     }
 
     /// Keeps what the initial state cannot: `changes` are the user's uncommitted files.
-    pub(super) async fn keep_keepsakes(&self, changes: &[PathChange]) -> Result<()> {
+    pub(super) async fn keep_keepsakes(&self, changes: &[PathChange], sights: &Sights) -> Result<()> {
         let dir = self.keepsake_dir();
         fs::create_dir_all(&dir)?;
-        let mut sights = Sights::default();
-        self.look_around(Path::new(""), &self.protected(), &mut sights);
         fs::write(dir.join("empty"), nul_joined(sights.empty.iter().map(|path| path.as_os_str().as_bytes())))?;
-        self.keep_modes(sights.modes.into_iter())?;
+        self.keep_modes(&sights.modes)?;
         let conversion = self.repo.conversion().await?;
         fs::write(dir.join("settings"), conversion.settings().join("\n"))?;
         fs::write(dir.join("files"), "")?;
@@ -184,30 +173,6 @@ impl Keeper {
         };
         // A record ends with an empty field, so that one that was cut short spoils no other.
         fields.split(|field| field.is_empty()).filter_map(parse).collect()
-    }
-
-    fn look_around(&self, dir: &Path, protected: &Protected, sights: &mut Sights) {
-        let Ok(entries) = fs::read_dir(self.repo.place.top.join(dir)) else { return };
-        let mut empty = !dir.as_os_str().is_empty();
-        for entry in entries.flatten() {
-            empty = false;
-            let path = dir.join(entry.file_name());
-            let kind = entry.file_type();
-            if entry.file_name() == ".gitattributes" && kind.as_ref().is_ok_and(fs::FileType::is_file) {
-                sights.converting |= fs::read(entry.path()).is_ok_and(|text| attributes_convert(&text));
-            }
-            if kind.as_ref().is_ok_and(fs::FileType::is_file)
-                && let Ok(meta) = entry.metadata()
-            {
-                sights.modes.push((path.clone(), meta.permissions().mode() & 0o7777));
-            }
-            if kind.is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" && !protected.covers(&path) {
-                self.look_around(&path, protected, sights);
-            }
-        }
-        if empty {
-            sights.empty.push(dir.to_owned());
-        }
     }
 }
 

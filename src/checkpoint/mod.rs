@@ -23,6 +23,7 @@ mod repair;
 mod rollback;
 mod settle;
 mod shortcut;
+mod sights;
 mod snapshot;
 mod special;
 mod submodules;

@@ -14,11 +14,11 @@ use super::submodules::Moment;
 use crate::git::PathChange;
 
 /// All that anybody may be allowed on a file or a directory.
-const ALL: u32 = 0o7777;
+pub(super) const ALL: u32 = 0o7777;
 const EXECUTABLE: u32 = 0o100;
 
 /// Permissions by path, of those files that have others than a checkout would give them.
-type Modes = BTreeMap<PathBuf, u32>;
+pub(super) type Modes = BTreeMap<PathBuf, u32>;
 
 impl Keeper {
     fn modes_file(&self, moment: Moment) -> PathBuf {
@@ -29,11 +29,9 @@ impl Keeper {
     }
 
     /// Keeps the permissions of the start.
-    pub(super) fn keep_modes(&self, found: impl Iterator<Item = (PathBuf, u32)>) -> Result<()> {
-        let usual = Usual::here();
-        let modes: Modes = found.filter(|(_, mode)| !usual.is(*mode)).collect();
-        self.save_modes(Moment::Start, &modes)?;
-        self.save_modes(Moment::Attempt, &modes)
+    pub(super) fn keep_modes(&self, modes: &Modes) -> Result<()> {
+        self.save_modes(Moment::Start, modes)?;
+        self.save_modes(Moment::Attempt, modes)
     }
 
     /// Takes in what has become of permissions, now that the work tree is what later attempts start from.
@@ -82,18 +80,18 @@ impl Keeper {
 }
 
 /// What a checkout gives to files here.
-struct Usual {
+pub(super) struct Usual {
     masked: u32,
 }
 
 impl Usual {
-    fn here() -> Self {
+    pub fn here() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
         Usual { masked: mask.unwrap_or(0o022) }
     }
 
-    fn is(&self, mode: u32) -> bool {
+    pub fn is(&self, mode: u32) -> bool {
         mode == 0o666 & !self.masked || mode == 0o777 & !self.masked
     }
 }

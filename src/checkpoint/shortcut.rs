@@ -38,6 +38,7 @@ impl Keeper {
             tip: checkpoint.clone(),
             head: head.cloned(),
             moved_to: moved_to.cloned(),
+            refs: refs.clone(),
         };
         let Some(current) = moved_to else { return Ok(Some(way(checkpoint.clone()))) };
         let target = self.merged(current, checkpoint, departure.original).await?;

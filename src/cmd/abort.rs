@@ -10,7 +10,7 @@ use crate::error::Ending;
 
 /// Gives a run up.
 pub async fn run(args: &Abort, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+    let context = Context::open_to_work(environment).await?;
     let (run, _) = context.open_run(args.change.as_deref())?;
     let mut session = Session::take_up(context, run, brief(args.quiet)).await?;
     session.abort().await?;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::agent::Template;
 use crate::config::{ChangeFile, Environment, Flags, GitConfig, Manners, Settings, git_config, git_timeout, parse_change_file};
 use crate::error::Problem;
-use crate::git::{Git, Limits, Repo, discover};
+use crate::git::{Git, Limits, Repo, discover, is_anonymous};
 use crate::process::page;
 use crate::regular;
 use crate::report::output;
@@ -23,22 +23,46 @@ pub struct Context {
     pub environment: Environment,
     /// Everything under `ralph.`.
     pub config: GitConfig,
-    /// The repository, with an identity to commit as.
+    /// The repository.
     pub repo: Repo,
+    /// Whether nobody is configured to commit as.
+    pub anonymous: bool,
     /// Its runs.
     pub store: Store,
+}
+
+/// What a context is opened for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Look,
+    Work,
 }
 
 impl Context {
     /// Finds out where we are.
     pub async fn open(environment: Environment) -> Result<Self> {
+        Self::open_for(Purpose::Look, environment).await
+    }
+
+    /// The same, for somebody who is going to commit.
+    pub async fn open_to_work(environment: Environment) -> Result<Self> {
+        Self::open_for(Purpose::Work, environment).await
+    }
+
+    async fn open_for(purpose: Purpose, environment: Environment) -> Result<Self> {
         let plain = Git::plain(environment.cwd.clone(), environment.for_discovery());
         let ask_config = async {
             let answer = plain.call(git_config::QUERY).answer().await?;
             let errors = answer.errors();
             Ok((answer.code, answer.stdout, errors))
         };
-        let (place, config) = tokio::join!(discover(&plain), ask_config);
+        let ask_identity = async {
+            match purpose {
+                Purpose::Look => Ok(false),
+                Purpose::Work => is_anonymous(&plain).await,
+            }
+        };
+        let (place, config, anonymous) = tokio::join!(discover(&plain), ask_config, ask_identity);
         let place = place?;
         let config = git_config::read(config)?;
         output::behave(Manners::resolve(&environment, &config)?);
@@ -49,7 +73,10 @@ impl Context {
         let store = Store::new(place.ralph_dir());
         Spare::revive(&store).context("cannot bring a run back whose files were deleted")?;
         git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
-        Ok(Context { environment, config, repo: Repo { git, place }, store })
+        let repo = Repo { git, place };
+        let anonymous = anonymous?;
+        let repo = if anonymous { repo.under_stand_in() } else { repo };
+        Ok(Context { environment, config, repo, anonymous, store })
     }
 
     /// Reads a change name from the command line.

@@ -12,7 +12,7 @@ use crate::report::{ask, output};
 
 /// Ends a run.
 pub async fn run(args: &FinishArgs, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+    let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
     let name = run.change.clone();
     if args.dry_run {

@@ -12,7 +12,7 @@ use crate::run::Phase;
 
 /// Takes a run up again.
 pub async fn run(args: Resume, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+    let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
     let reporter = reporter(&context, &args.run);
     if args.run.dry_run {

@@ -144,14 +144,13 @@ pub fn brief(quiet: bool) -> Box<dyn Reporter> {
 
 impl Session {
     /// Takes up a run whose journal exists.
-    pub async fn take_up(mut context: Context, run: RunDir, reporter: Box<dyn Reporter>) -> Result<Self> {
+    pub async fn take_up(context: Context, run: RunDir, reporter: Box<dyn Reporter>) -> Result<Self> {
         let lock = context.lock().await?;
         let (journal, state) = run.open()?;
         if state.is_closed() {
             bail!(Problem::refused(format!("the run of '{}' has ended meanwhile", run.change)));
         }
-        let (repo, anonymous) = context.repo.clone().with_identity().await?;
-        context.repo = repo;
+        let anonymous = context.anonymous;
         let mut session = Session::assemble(context, run, journal, state, reporter, lock);
         session.check_worktree()?;
         if anonymous {
@@ -161,9 +160,8 @@ impl Session {
     }
 
     /// Begins a run.
-    pub async fn begin(mut context: Context, name: &ChangeName, flags: Flags, reporter: Box<dyn Reporter>, lock: Lock) -> Result<Self> {
-        let (repo, anonymous) = context.repo.clone().with_identity().await?;
-        context.repo = repo;
+    pub async fn begin(context: Context, name: &ChangeName, flags: Flags, reporter: Box<dyn Reporter>, lock: Lock) -> Result<Self> {
+        let anonymous = context.anonymous;
         let run = context.store.create(name)?;
         let journal = Journal::create(&run.journal())?;
         let opening = Opening {

@@ -18,7 +18,7 @@ use crate::story::{Change, ChangeName};
 
 /// Begins a run and works on it.
 pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+    let context = Context::open_to_work(environment).await?;
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
     // What is wrong with the stories is said before anything is asked.
@@ -42,7 +42,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
             let mut old = Session::take_up(context, run, brief(args.run.quiet)).await?;
             old.abort().await?;
             let (context, lock) = old.into_parts();
-            (Context::open(context.environment).await?, lock)
+            (Context::open_to_work(context.environment).await?, lock)
         }
         Old::Resume => {
             drop(lock);

@@ -13,7 +13,7 @@ use crate::story::StoryId;
 
 /// Takes checkpoints back.
 pub async fn run(args: &UndoArgs, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+    let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
     let to = match &args.to {
         Some(text) => Some(context.story(&run, &state, text)?),

@@ -1,9 +1,10 @@
 //! Typed questions to a repository; every one is one git process, on explicit ids and names, and changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -102,6 +103,15 @@ pub struct Hidden {
     pub(super) skipped: Vec<PathBuf>,
 }
 
+/// What an index knows about files.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The paths that it hides from git.
+    pub hidden: Hidden,
+    /// The directories that files of it are in, and those around them.
+    pub directories: HashSet<PathBuf>,
+}
+
 impl Hidden {
     /// Whether nothing is hidden.
     #[must_use]
@@ -159,6 +169,10 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn checked_out_elsewhere(&self) -> Result<Vec<(String, String)>> {
+        if fs::read_dir(self.place.common_dir.join("worktrees")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            // The main one is the only one: git keeps what it knows of others there, and removes the directory with the last.
+            return Ok(Vec::new());
+        }
         let output = self.git.call(["worktree", "list", "--porcelain", "-z"]).output().await?;
         let text = String::from_utf8_lossy(&output).into_owned();
         let mut found = Vec::new();
@@ -235,24 +249,32 @@ impl Repo {
         Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
     }
 
-    /// The paths of an index that git has been told not to look at, by the flag that hides them.
+    /// The directories of an index, and the paths that git has been told not to look at.
     ///
     /// # Errors
     /// If git fails.
-    pub async fn hidden(&self, index: &Path) -> Result<Hidden> {
+    pub async fn listing(&self, index: &Path) -> Result<Listing> {
         let output = self.git.call(["ls-files", "-v", "-z"]).index(index).working().output().await?;
-        let mut hidden = Hidden::default();
+        let mut listing = Listing::default();
+        let mut last: Option<&[u8]> = None;
         for entry in output.split(|byte| *byte == 0) {
             let (Some(tag), Some(path)) = (entry.first(), entry.get(2..)) else { continue };
             let present = || self.place.top.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() {
-                hidden.assumed.push(path_of(path));
+                listing.hidden.assumed.push(path_of(path));
             }
             if tag.eq_ignore_ascii_case(&b'S') && present() {
-                hidden.skipped.push(path_of(path));
+                listing.hidden.skipped.push(path_of(path));
             }
+            let dir = path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end]);
+            // Files of one directory follow each other.
+            if let Some(dir) = dir.filter(|_| dir != last) {
+                let around = Path::new(OsStr::from_bytes(dir)).ancestors();
+                listing.directories.extend(around.take_while(|dir| !dir.as_os_str().is_empty()).map(Path::to_owned));
+            }
+            last = dir;
         }
-        Ok(hidden)
+        Ok(listing)
     }
 
     /// The tree of a commit.

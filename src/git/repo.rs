@@ -18,19 +18,6 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// The same repository with an identity for commits where none is configured; says whether it had to.
-    ///
-    /// # Errors
-    /// If git cannot be asked.
-    pub async fn with_identity(mut self) -> Result<(Self, bool)> {
-        let answer = self.git.call(["var", "GIT_COMMITTER_IDENT"]).answer().await?;
-        let anonymous = answer.code != 0;
-        if anonymous {
-            self = self.under_stand_in();
-        }
-        Ok((self, anonymous))
-    }
-
     /// The same repository, with commits made by nobody in particular.
     #[must_use]
     pub fn under_stand_in(mut self) -> Self {
@@ -39,6 +26,14 @@ impl Repo {
         self.git = self.git.with_env(names.into_iter().chain(mails));
         self
     }
+}
+
+/// Whether no identity is configured that commits can be made under.
+///
+/// # Errors
+/// If git cannot be asked.
+pub async fn is_anonymous(git: &Git) -> Result<bool> {
+    Ok(git.call(["var", "GIT_COMMITTER_IDENT"]).answer().await?.code != 0)
 }
 
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {

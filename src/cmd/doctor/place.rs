@@ -8,6 +8,7 @@ use super::super::context::Context;
 use super::check;
 use crate::config::git_config::boolean;
 use crate::error::Problem;
+use crate::git::is_anonymous;
 use crate::report::{Check, Health};
 
 const MIB: u64 = 1024 * 1024;
@@ -94,7 +95,8 @@ async fn signing(context: &Context) -> Result<Check> {
         });
     }
     let scratch = tempfile::tempdir()?;
-    let repo = context.repo.clone().with_identity().await?.0;
+    let repo = context.repo.clone();
+    let repo = if is_anonymous(&repo.git).await? { repo.under_stand_in() } else { repo };
     let git = repo.git.with_env([("GIT_OBJECT_DIRECTORY", scratch.path().as_os_str().to_owned())]);
     let tree = git.call(["mktree"]).input("").line().await?;
     let answer = git.call(["commit-tree", "-S", &tree]).input("a trial signature\n").answer().await?;

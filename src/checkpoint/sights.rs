@@ -1,0 +1,92 @@
+//! A look around the work tree for what git does not tell: empty directories, unusual permissions, rules that change bytes.
+
+use std::collections::HashSet;
+use std::fs::{self, DirEntry};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::modes::{ALL, Modes, Usual};
+use super::protected::Protected;
+use crate::git::attributes_convert;
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Sights {
+    /// Directories with nothing in them.
+    pub empty: Vec<PathBuf>,
+    /// Whether an attribute file makes git change bytes.
+    pub converting: bool,
+    /// Files with other permissions than a checkout would give them.
+    pub modes: Modes,
+    /// Directories that were not looked into.
+    aside: Vec<PathBuf>,
+}
+
+/// Somebody who looks around.
+struct Looker<'a, F> {
+    top: &'a Path,
+    usual: Usual,
+    /// Tells where to look.
+    enters: F,
+    sights: Sights,
+}
+
+impl Sights {
+    /// Looks into the directories that tracked files are in. What is in the others may be huge and none of our business.
+    pub fn of(top: &Path, tracked: &HashSet<PathBuf>) -> Self {
+        let mut looker = Looker::new(top, |dir: &Path| tracked.contains(dir), Sights::default());
+        looker.look(Path::new(""));
+        looker.sights
+    }
+
+    /// Looks into the others too, now that it is known what git ignores.
+    pub fn completed(mut self, top: &Path, protected: &Protected) -> Self {
+        let aside = std::mem::take(&mut self.aside);
+        let mut looker = Looker::new(top, |dir: &Path| !protected.covers(dir), self);
+        aside.into_iter().for_each(|dir| looker.see_directory(dir));
+        looker.sights
+    }
+}
+
+impl<'a, F: Fn(&Path) -> bool> Looker<'a, F> {
+    fn new(top: &'a Path, enters: F, sights: Sights) -> Self {
+        Looker { top, usual: Usual::here(), enters, sights }
+    }
+
+    fn look(&mut self, dir: &Path) {
+        let Ok(entries) = fs::read_dir(self.top.join(dir)) else { return };
+        let mut empty = !dir.as_os_str().is_empty();
+        for entry in entries.flatten() {
+            empty = false;
+            match entry.file_type() {
+                Ok(kind) if kind.is_file() => self.see_file(dir, &entry),
+                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => self.see_directory(dir.join(entry.file_name())),
+                _ => {}
+            }
+        }
+        if empty {
+            self.sights.empty.push(dir.to_owned());
+        }
+    }
+
+    fn see_directory(&mut self, dir: PathBuf) {
+        if (self.enters)(&dir) {
+            self.look(&dir);
+        } else {
+            self.sights.aside.push(dir);
+        }
+    }
+
+    fn see_file(&mut self, dir: &Path, entry: &DirEntry) {
+        let name = entry.file_name();
+        if name == ".gitattributes" {
+            self.sights.converting |= fs::read(entry.path()).is_ok_and(|text| attributes_convert(&text));
+        }
+        if let Ok(meta) = entry.metadata() {
+            let mode = meta.permissions().mode() & ALL;
+            if !self.usual.is(mode) {
+                self.sights.modes.insert(dir.join(name), mode);
+            }
+        }
+    }
+}

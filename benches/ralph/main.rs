@@ -6,6 +6,7 @@
 
 mod ends;
 mod gauge;
+mod instructions;
 mod output;
 mod player;
 mod rollback;
@@ -52,8 +53,8 @@ const FULL: Size = Size {
 };
 
 /// What measures a group of rows.
-const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 6] =
-    [story::measure, rollback::measure, output::measure, scale::measure, start_up::measure, ends::measure];
+const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 7] =
+    [story::measure, rollback::measure, output::measure, scale::measure, start_up::measure, ends::measure, instructions::measure];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -72,8 +72,14 @@ fn journal(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What `status` costs with a journal of that many events, made of events that a real run has written.
+/// What `status` costs with a journal of that many events.
 fn replayed(world: &World, events: usize) -> Result<Weight> {
+    grown(world, events)?;
+    weigh(&mut world.ralph(&["status", "x"]))
+}
+
+/// Makes a journal of that many events, of those that a real run has written.
+pub fn grown(world: &World, events: usize) -> Result<()> {
     let _ = fs::remove_dir_all(world.repo().join(".git/ralph"));
     let _ = fs::remove_dir_all(world.repo().join(".git/ralph-spare"));
     world.git(&["checkout", "-q", "-f", "main"])?;
@@ -86,8 +92,7 @@ fn replayed(world: &World, events: usize) -> Result<Weight> {
     let path = world.repo().join(".git/ralph/runs/x/1/journal.jsonl");
     let text = fs::read_to_string(&path)?;
     let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    fs::write(&path, long_journal(&lines, stories)?)?;
-    weigh(&mut world.ralph(&["status", "x"]))
+    Ok(fs::write(&path, long_journal(&lines, stories)?)?)
 }
 
 fn long_journal(lines: &[Value], stories: usize) -> Result<String> {

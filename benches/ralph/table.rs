@@ -47,6 +47,12 @@ impl Row {
         Row { name: name.into(), ours: value.clone(), bare: String::new(), value, target, met: figure <= most }
     }
 
+    /// A figure for which nothing was asked.
+    pub fn plain(name: impl Into<String>, ours: &str, bare: &str, value: &str) -> Self {
+        let [ours, bare, value] = [ours, bare, value].map(str::to_owned);
+        Row { name: name.into(), ours, bare, value, target: String::new(), met: true }
+    }
+
     /// The same where nothing was asked for; says where it was.
     pub fn without_target(self, elsewhere: &str) -> Self {
         Row { target: format!("only {elsewhere}"), met: true, ..self }
@@ -54,7 +60,11 @@ impl Row {
 
     /// The row as the table has it.
     pub fn line(&self) -> String {
-        let met = if self.met { "met" } else { "**missed**" };
+        let met = match (self.target.is_empty(), self.met) {
+            (true, _) => "",
+            (false, true) => "met",
+            (false, false) => "**missed**",
+        };
         format!("| {} | {} | {} | {} | {} | {met} |", self.name, self.ours, self.bare, self.value, self.target)
     }
 }

@@ -1,8 +1,8 @@
 //! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 
@@ -62,8 +62,8 @@ impl Keeper {
         }
         self.copy_ignored().context("cannot copy ignored files")?;
         self.keep_submodules(Moment::Attempt).await?;
-        fs::write(dir.join("head-log"), self.repo.head_log_length().to_string())?;
-        fs::write(dir.join("operation-commits"), self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>())?;
+        note(&dir.join("head-log"), &self.repo.head_log_length().to_string())?;
+        note(&dir.join("operation-commits"), &self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>())?;
         self.keep_git_files(&dir.join("git-dir"))
     }
 
@@ -254,7 +254,7 @@ fn mode(path: &Path) -> Option<u32> {
 }
 
 /// Makes `to` what `from` is: a file, a directory of files, or nothing. Links are copied as what they point at.
-fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
+fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     if same(from, to) {
         return Ok(());
     }
@@ -276,4 +276,9 @@ fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
         mirror(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+/// Writes a note, if it says something else than the last one: a file that is cut short to be filled again is flushed by the system.
+fn note(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|last| last == text.as_bytes()) { Ok(()) } else { fs::write(path, text) }
 }

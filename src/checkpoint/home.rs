@@ -127,7 +127,10 @@ impl Keeper {
             self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
         }
         self.restore_keepsakes(&back).await?;
-        if route == Route::Abort {
+        if route == Route::Cleanup {
+            // What was not written again has the permissions that somebody may have given it since.
+            self.restore_modes_of(&back)?;
+        } else {
             self.restore_converted(Moment::Start, &back).await?;
             self.restore_modes(Moment::Start)?;
             self.move_left_out_aside(Moment::Start, "finish", &mut notices).await?;

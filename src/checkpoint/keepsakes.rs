@@ -1,4 +1,4 @@
-//! What no tree object holds: modes and raw bytes of files that a checkout would write otherwise, empty directories.
+//! What no tree object holds: the bytes of files that a checkout would write otherwise, empty directories.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -6,7 +6,6 @@ use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -26,32 +25,21 @@ pub(super) const TOGETHER: u64 = 32 * 1024 * 1024;
 struct Version {
     path: PathBuf,
     oid: String,
-    /// The mode that git knows; one that was landed since is not the user's of the start.
-    mode: u32,
 }
 
 impl Version {
     fn after(change: &PathChange) -> Self {
-        Version { path: change.path.clone(), oid: change.new_oid.to_string(), mode: change.new_mode }
+        Version { path: change.path.clone(), oid: change.new_oid.to_string() }
     }
 }
 
 /// How the bytes of a file come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bytes {
-    /// As a checkout writes them.
-    CheckedOut,
     /// As a checkout writes them, but for the line ends.
     With(LineEnds),
     /// From the copy of this number.
     Copied(usize),
-}
-
-/// What git does not know of a version of a file.
-#[derive(Clone, Copy, Debug)]
-struct Keepsake {
-    mode: u32,
-    bytes: Bytes,
 }
 
 /// Where keepsakes are added to.
@@ -86,13 +74,11 @@ impl Keeper {
         self.keep_modes(&sights.modes)?;
         let conversion = self.repo.conversion().await?;
         fs::write(dir.join("settings"), conversion.settings().join("\n"))?;
-        fs::write(dir.join("files"), "")?;
-        let mut shelf = Shelf { keeper: self, record: vec![0, 0], next: 0, room: TOGETHER };
         if !sights.converting && !conversion.is_possible() {
-            shelf.add_modes(changes)?;
-            return shelf.save();
+            return Ok(());
         }
         fs::write(self.converting_mark(), "")?;
+        let mut shelf = Shelf { keeper: self, record: vec![0, 0], next: 0, room: TOGETHER };
         shelf.add_copies(changes)?;
         shelf.add_unlike(conversion).await?;
         shelf.save()
@@ -131,24 +117,20 @@ impl Keeper {
         shelf.save()
     }
 
-    /// After files were restored from trees: those that a keepsake is of get their bytes and modes back.
+    /// After files were restored from trees: those that a keepsake is of get their bytes back.
     pub(super) async fn restore_keepsakes(&self, restored: &[PathChange]) -> Result<()> {
         let keepsakes = self.keepsakes();
         let mut rewritten = Vec::new();
         for change in restored.iter().filter(|change| change.new_mode != 0) {
             let version = Version::after(change);
-            let Some(keepsake) = keepsakes.get(&version) else { continue };
+            let Some(kept) = keepsakes.get(&version) else { continue };
             let path = self.repo.place.top.join(&version.path);
-            let bytes = match keepsake.bytes {
-                Bytes::CheckedOut => None,
-                Bytes::Copied(number) => Some(fs::read(self.keepsake_dir().join(number.to_string()))?),
-                Bytes::With(ends) => Some(ends.applied(&fs::read(&path)?)),
+            let bytes = match kept {
+                Bytes::Copied(number) => fs::read(self.keepsake_dir().join(number.to_string()))?,
+                Bytes::With(ends) => ends.applied(&fs::read(&path)?),
             };
-            if let Some(bytes) = bytes {
-                fs::write(&path, bytes).with_context(|| format!("cannot restore {}", path.display()))?;
-                rewritten.push(version.path);
-            }
-            fs::set_permissions(&path, fs::Permissions::from_mode(keepsake.mode))?;
+            fs::write(&path, bytes).with_context(|| format!("cannot restore {}", path.display()))?;
+            rewritten.push(version.path);
         }
         for path in fields(&fs::read(self.keepsake_dir().join("empty")).unwrap_or_default()) {
             // One that has become a file or a link since then is no business of ours.
@@ -161,15 +143,13 @@ impl Keeper {
         self.repo.record(&self.private_index(), &rewritten).await
     }
 
-    fn keepsakes(&self) -> HashMap<Version, Keepsake> {
+    fn keepsakes(&self) -> HashMap<Version, Bytes> {
         let record = fs::read(self.keepsake_dir().join("files")).unwrap_or_default();
         let fields: Vec<&[u8]> = record.split(|byte| *byte == 0).collect();
         let parse = |fields: &[&[u8]]| {
-            let [oid, known, mode, bytes, path] = fields else { return None };
-            let octal = |field: &[u8]| u32::from_str_radix(std::str::from_utf8(field).ok()?, 8).ok();
-            let oid = String::from_utf8_lossy(oid).into_owned();
-            let version = Version { path: PathBuf::from(OsStr::from_bytes(path)), oid, mode: octal(known)? };
-            Some((version, Keepsake { mode: octal(mode)?, bytes: Bytes::parse(std::str::from_utf8(bytes).ok()?)? }))
+            let [oid, bytes, path] = fields else { return None };
+            let version = Version { path: PathBuf::from(OsStr::from_bytes(path)), oid: String::from_utf8_lossy(oid).into_owned() };
+            Some((version, Bytes::parse(std::str::from_utf8(bytes).ok()?)?))
         };
         // A record ends with an empty field, so that one that was cut short spoils no other.
         fields.split(|field| field.is_empty()).filter_map(parse).collect()
@@ -177,10 +157,6 @@ impl Keeper {
 }
 
 impl Shelf<'_> {
-    fn add_modes(&mut self, changes: &[PathChange]) -> Result<()> {
-        versions(changes).try_for_each(|version| self.add(&version, |_| Ok(Bytes::CheckedOut)))
-    }
-
     fn add_copies(&mut self, changes: &[PathChange]) -> Result<()> {
         versions(changes).try_for_each(|version| self.add_copy(&version))
     }
@@ -188,45 +164,34 @@ impl Shelf<'_> {
     /// Every file of our index that a checkout would write with other bytes.
     async fn add_unlike(&mut self, conversion: Conversion) -> Result<()> {
         for file in self.keeper.repo.unlike_checkout(&self.keeper.private_index(), conversion).await? {
-            let version = Version { path: file.path, oid: file.oid.to_string(), mode: file.mode };
+            let version = Version { path: file.path, oid: file.oid.to_string() };
             match file.ends {
-                Some(ends) => self.add(&version, |_| Ok(Bytes::With(ends)))?,
+                Some(ends) => self.add(&version, Bytes::With(ends)),
                 None => self.add_copy(&version)?,
             }
         }
         Ok(())
     }
 
-    /// A copy, or at least the mode where there is no room for one.
+    /// A copy, where there is room for one.
     fn add_copy(&mut self, version: &Version) -> Result<()> {
-        let (dir, number, room) = (self.keeper.keepsake_dir(), self.next, self.room);
         let path = self.keeper.repo.place.top.join(&version.path);
-        let mut taken = 0;
-        self.add(version, |length| {
-            if length > SMALL.min(room) {
-                return Ok(Bytes::CheckedOut);
-            }
-            fs::copy(&path, dir.join(number.to_string())).with_context(|| format!("cannot copy {}", path.display()))?;
-            taken = length;
-            Ok(Bytes::Copied(number))
-        })?;
+        let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
+        if !meta.is_file() || meta.len() > SMALL.min(self.room) {
+            return Ok(());
+        }
+        fs::copy(&path, self.keeper.keepsake_dir().join(self.next.to_string()))
+            .with_context(|| format!("cannot copy {}", path.display()))?;
+        self.add(version, Bytes::Copied(self.next));
         self.next += 1;
-        self.room -= taken;
+        self.room -= meta.len();
         Ok(())
     }
 
-    /// Adds a keepsake of a regular file, whose bytes are told by its length.
-    fn add(&mut self, version: &Version, bytes: impl FnOnce(u64) -> Result<Bytes>) -> Result<()> {
-        let Ok(meta) = self.keeper.repo.place.top.join(&version.path).symlink_metadata() else { return Ok(()) };
-        if !meta.is_file() {
-            return Ok(());
-        }
-        let bytes = bytes(meta.len())?.to_string();
-        let [known, mode] = [version.mode, meta.permissions().mode() & 0o7777].map(|mode| format!("{mode:o}"));
-        let fields = [version.oid.as_bytes(), known.as_bytes(), mode.as_bytes(), bytes.as_bytes(), version.path.as_os_str().as_bytes()];
-        self.record.extend(nul_joined(fields.into_iter()));
+    fn add(&mut self, version: &Version, bytes: Bytes) {
+        let bytes = bytes.to_string();
+        self.record.extend(nul_joined([version.oid.as_bytes(), bytes.as_bytes(), version.path.as_os_str().as_bytes()].into_iter()));
         self.record.push(0);
-        Ok(())
     }
 
     fn save(self) -> Result<()> {
@@ -238,7 +203,6 @@ impl Shelf<'_> {
 impl Bytes {
     fn parse(text: &str) -> Option<Self> {
         match text {
-            "-" => Some(Bytes::CheckedOut),
             "lf" => Some(Bytes::With(LineEnds::Lf)),
             "crlf" => Some(Bytes::With(LineEnds::CrLf)),
             number => number.parse().ok().map(Bytes::Copied),
@@ -249,7 +213,6 @@ impl Bytes {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bytes::CheckedOut => f.write_str("-"),
             Bytes::With(LineEnds::Lf) => f.write_str("lf"),
             Bytes::With(LineEnds::CrLf) => f.write_str("crlf"),
             Bytes::Copied(number) => write!(f, "{number}"),

@@ -45,13 +45,22 @@ impl Keeper {
 
     /// Gives files the permissions back that they had at that moment, unless git knows of another change of them.
     pub(super) fn restore_modes(&self, moment: Moment) -> Result<()> {
-        for (path, mode) in self.modes(moment) {
-            let full = self.repo.place.top.join(&path);
-            let now = self.mode_of(&path).filter(|now| now & EXECUTABLE == mode & EXECUTABLE || now & 0o400 == 0);
-            if now.is_some_and(|now| now != mode) {
-                fs::set_permissions(&full, fs::Permissions::from_mode(mode))
-                    .with_context(|| format!("cannot restore the permissions of {}", full.display()))?;
-            }
+        self.modes(moment).into_iter().try_for_each(|(path, mode)| self.restore_mode(&path, mode))
+    }
+
+    /// The same for those that were written again, as they were before the last attempt.
+    pub(super) fn restore_modes_of(&self, written: &[PathChange]) -> Result<()> {
+        let modes = self.modes(Moment::Attempt);
+        let known = written.iter().filter_map(|change| Some((&change.path, *modes.get(&change.path)?)));
+        known.into_iter().try_for_each(|(path, mode)| self.restore_mode(path, mode))
+    }
+
+    fn restore_mode(&self, path: &Path, mode: u32) -> Result<()> {
+        let full = self.repo.place.top.join(path);
+        let now = self.mode_of(path).filter(|now| now & EXECUTABLE == mode & EXECUTABLE || now & 0o400 == 0);
+        if now.is_some_and(|now| now != mode) {
+            fs::set_permissions(&full, fs::Permissions::from_mode(mode))
+                .with_context(|| format!("cannot restore the permissions of {}", full.display()))?;
         }
         Ok(())
     }

@@ -89,7 +89,11 @@ fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
         world.move_original(moved, "theirs\n");
         world.write("late", "edit\n");
         world.write("loop", "edited\n");
+        for (name, mode) in [("loop", 0o640), ("late", 0o600)] {
+            fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
         let output = world.ralph(&["finish", "--cleanup"]);
+        assert_eq!(["loop", "late"].map(|name| world.path(name).metadata().unwrap().permissions().mode() & 0o777), [0o640, 0o600]);
         assert_eq!((world.read("late").as_str(), world.read("loop").as_str()), ("edit\n", "edited\n"));
         if moved == "late" {
             // Both have a file of this name: nothing is touched.
@@ -101,6 +105,23 @@ fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
             assert_eq!(world.read("elsewhere"), "theirs\n");
         }
     }
+}
+
+#[test]
+fn a_file_that_is_not_for_everybody_stays_so_when_the_original_has_changed_it() {
+    let world = World::new();
+    world.write("key", "1\n2\n3\n");
+    world.git(&["add", "key"]);
+    world.git(&["commit", "-qm", "key"]);
+    fs::set_permissions(world.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    world.stories(1, "");
+    let moving = "(export GIT_INDEX_FILE=$PWD/../other; git read-tree main; blob=$(printf '1\\n2\\n4\\n' | git hash-object -w --stdin); \
+         git update-index --cacheinfo 100644,$blob,key; git update-ref refs/heads/main $(git commit-tree $(git write-tree) -p main -m moved))";
+    world.agent(&format!("{moving}; echo loop >loop; {COMPLETE}"));
+    world.start(&[]).code(0);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!(world.read("key"), "1\n2\n4\n");
+    assert_eq!(world.path("key").metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -1,50 +1,109 @@
-//! Looking into one line of JSON without building it: what is asked for is found, the rest is skipped.
+//! Looking into one line of JSON without building it: one walk notes where everything is, and what is asked for is found there.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer as _, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, Visitor};
 use serde_json::Deserializer;
-use serde_json::value::RawValue;
 
-/// A value inside a line. Nothing that is asked of it fails: what is missing or of another kind is just not there.
-///
-/// The line was checked when it was parsed, so that what is not asked for is skipped without a look at what it says.
+/// Where the values of a line are. It can be used for one line after the other, and then needs no new memory.
+#[derive(Debug, Default)]
+pub struct Outline(Vec<Node>);
+
+/// A value, or the name of a member. What an object or a list consists of comes right behind it.
 #[derive(Clone, Copy, Debug)]
-pub struct Json<'a>(&'a str);
+struct Node {
+    start: u32,
+    end: u32,
+}
 
-impl<'a> Json<'a> {
+impl Outline {
     /// The value that a line consists of, if it is an object or a list.
-    pub fn parse(line: &'a str) -> Option<Self> {
-        let line = line.trim_start_matches('\u{feff}').trim();
-        let checked = || serde_json::from_str::<&RawValue>(line).ok();
-        line.starts_with(['{', '[']).then(checked).flatten().map(|value| Json(value.get()))
+    pub fn parse<'a>(&'a mut self, line: &'a str) -> Option<Json<'a>> {
+        let text = line.trim_start_matches('\u{feff}').trim();
+        let sound = text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok();
+        (sound && self.draw(text.as_bytes()).is_some()).then_some(Json { text, nodes: &self.0 })
     }
 
+    /// Whether a line begins as given, up to the end of its first member, and no other member of the same name takes that back.
+    ///
+    /// It is not checked for this: the answer counts only where a line that is no JSON would not count either.
+    pub fn keeps_to(&mut self, beginning: &[u8], line: &[u8]) -> bool {
+        if !line.starts_with(beginning) || self.draw(line).is_none() {
+            return false;
+        }
+        let members = Parts(self.0.get(1..).unwrap_or_default());
+        let mut names = members.step_by(2).filter_map(<[Node]>::first).map(|name| &line[name.start as usize..name.end as usize]);
+        let first = names.next();
+        // A name with an escape in it may be any.
+        names.all(|name| Some(name) != first && !name.contains(&b'\\'))
+    }
+
+    /// Notes every value up to the end of the first one; nothing comes of it if it has no end.
+    ///
+    /// Relies on the text being JSON, and finds something or other where it is not.
+    fn draw(&mut self, text: &[u8]) -> Option<()> {
+        // No JSON has more values than this; other text shall not need more memory.
+        let most = text.len().div_ceil(2);
+        let nodes = &mut self.0;
+        nodes.clear();
+        let mut at = 0;
+        // The innermost container that is open. Its end is not known yet, and the place of the one around it is kept there.
+        let mut open = u32::MAX;
+        loop {
+            let start = u32::try_from(at).ok()?;
+            let length = match *text.get(at)? {
+                b'"' => string(&text[at..])?,
+                b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' => {
+                    at += 1;
+                    continue;
+                }
+                b'{' | b'[' if nodes.len() < most => {
+                    let around = std::mem::replace(&mut open, u32::try_from(nodes.len()).ok()?);
+                    nodes.push(Node { start, end: around });
+                    at += 1;
+                    continue;
+                }
+                b'{' | b'[' => return None,
+                b'}' | b']' => {
+                    at += 1;
+                    open = std::mem::replace(&mut nodes.get_mut(open as usize)?.end, start + 1);
+                    if open == u32::MAX {
+                        return Some(());
+                    }
+                    continue;
+                }
+                _ => word(&text[at..])?,
+            };
+            at += length;
+            nodes.push(Node { start, end: u32::try_from(at).ok()? });
+            // Almost always something follows, and it need not be told apart from all that could stand here.
+            at += usize::from(matches!(text.get(at), Some(b',' | b':')));
+        }
+    }
+}
+
+/// A value inside a line. Nothing that is asked of it fails: what is missing or of another kind is just not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<'a> {
+    text: &'a str,
+    nodes: &'a [Node],
+}
+
+impl<'a> Json<'a> {
     /// A member of an object; of several of the same name the last one counts.
     pub fn at(self, key: &str) -> Option<Json<'a>> {
         let [found] = self.take([key]);
         found
     }
 
-    /// Whether an object has a member of that name.
-    pub fn has(self, key: &str) -> bool {
-        self.parts(b'{').any(|(name, _)| name.text().is_some_and(|name| name == key))
-    }
-
     /// Several members of an object, found in one go.
     pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Json<'a>>; N] {
         let mut found = [None; N];
-        for (name, value) in self.parts(b'{') {
-            // A name that is written with escapes is rare, but it is a name.
-            let plain = name.0.len() >= 2 && memchr::memchr(b'\\', name.0.as_bytes()).is_none();
-            let at = if plain {
-                let name = &name.0[1..name.0.len() - 1];
-                keys.iter().position(|key| *key == name)
-            } else {
-                name.text().and_then(|name| keys.iter().position(|key| *key == name))
-            };
-            if let Some(at) = at {
+        let mut parts = self.parts('{');
+        while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+            let name = name.text();
+            if let Some(at) = keys.iter().position(|key| name.as_deref() == Some(key)) {
                 found[at] = Some(value);
             }
         }
@@ -73,126 +132,116 @@ impl<'a> Json<'a> {
 
     /// A text; half of a character outside of the basic plane becomes a replacement character.
     pub fn text(self) -> Option<Cow<'a, str>> {
-        let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
-        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        let raw = self.raw();
+        let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+        if find(b'\\', inner.as_bytes()).is_none() {
             return Some(Cow::Borrowed(inner));
         }
-        Deserializer::from_str(self.0).deserialize_bytes(Text).ok()
+        Deserializer::from_str(raw).deserialize_bytes(Text).ok()
     }
 
     /// A whole number that is not negative.
     pub fn count(self) -> Option<u64> {
-        self.0.parse().ok()
+        self.raw().parse().ok()
     }
 
     /// Any number.
     pub fn number(self) -> Option<f64> {
-        self.0.parse().ok()
+        self.raw().parse().ok()
     }
 
     /// Whether it is `true`.
     pub fn is_true(self) -> bool {
-        self.0 == "true"
+        self.raw() == "true"
     }
 
     /// Shows every item of a list; what is not a list has no items.
-    pub fn each(self, mut show: impl FnMut(Json<'a>)) {
-        self.parts(b'[').for_each(|(_, item)| show(item));
+    pub fn each(self, show: impl FnMut(Json<'a>)) {
+        self.parts('[').for_each(show);
     }
 
     /// Its bytes in the text that it was parsed from.
     pub fn span_in(self, text: &str) -> std::ops::Range<usize> {
-        let start = (self.0.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        start..start + self.0.len()
+        let raw = self.raw();
+        let start = (raw.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        start..start + raw.len()
     }
 
     /// Whether it is a list.
     pub fn is_list(self) -> bool {
-        self.0.starts_with('[')
+        self.raw().starts_with('[')
     }
 
     /// Whether it is a list with anything in it.
     pub fn has_items(self) -> bool {
-        self.parts(b'[').next().is_some()
+        self.parts('[').next().is_some()
     }
 
-    fn parts(self, open: u8) -> Parts<'a> {
-        let fits = self.0.as_bytes().first() == Some(&open);
-        Parts { text: if fits { self.0 } else { "" }, at: 1, named: open == b'{' }
-    }
-}
-
-/// What an object or a list that was checked consists of, with the names of members.
-struct Parts<'a> {
-    text: &'a str,
-    at: usize,
-    named: bool,
-}
-
-impl<'a> Parts<'a> {
-    /// Goes over blanks and what stands between parts.
-    fn skip(&mut self) {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | b':')).count();
+    /// As it is written.
+    fn raw(self) -> &'a str {
+        self.nodes.first().and_then(|node| self.text.get(node.start as usize..node.end as usize)).unwrap_or_default()
     }
 
-    fn value(&mut self) -> Option<Json<'a>> {
-        self.skip();
-        let rest = self.text.get(self.at..)?;
-        let length = length_of(rest.as_bytes());
-        self.at += length;
-        rest.get(..length).filter(|value| !value.is_empty()).map(Json)
+    /// The items of a list, or the names and values of an object, one after the other.
+    fn parts(self, open: char) -> impl Iterator<Item = Json<'a>> {
+        let inside = self.nodes.get(1..).filter(|_| self.raw().starts_with(open));
+        Parts(inside.unwrap_or_default()).map(move |nodes| Json { nodes, ..self })
     }
 }
+
+/// What is left of an object or a list.
+struct Parts<'a>(&'a [Node]);
 
 impl<'a> Iterator for Parts<'a> {
-    type Item = (Json<'a>, Json<'a>);
+    type Item = &'a [Node];
 
     fn next(&mut self) -> Option<Self::Item> {
-        let first = self.value()?;
-        Some((first, if self.named { self.value()? } else { first }))
+        let end = self.0.first()?.end;
+        let inside = self.0[1..].iter().take_while(|node| node.start < end).count();
+        let (part, rest) = self.0.split_at(1 + inside);
+        self.0 = rest;
+        Some(part)
     }
 }
 
-/// How long the value is that begins here; 0 behind the last one.
-fn length_of(bytes: &[u8]) -> usize {
-    match bytes.first() {
-        Some(b'"') => string(bytes),
-        Some(b'{') => container(bytes, b'{', b'}'),
-        Some(b'[') => container(bytes, b'[', b']'),
-        _ => bytes.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')).unwrap_or(bytes.len()),
-    }
-}
-
-fn string(bytes: &[u8]) -> usize {
+/// How long the string is that begins here.
+fn string(bytes: &[u8]) -> Option<usize> {
     let mut at = 1;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
-        let end = at + found;
+    loop {
+        let end = at + find(b'"', bytes.get(at..)?)?;
         // Only an odd number of backslashes makes the quote part of the text; other escapes are many, and no matter here.
         let slashes = bytes[..end].iter().rev().take_while(|byte| **byte == b'\\').count();
-        if slashes % 2 == 0 {
-            return end + 1;
-        }
         at = end + 1;
+        if slashes % 2 == 0 {
+            return Some(at);
+        }
     }
-    bytes.len()
 }
 
-fn container(bytes: &[u8], open: u8, close: u8) -> usize {
-    let (mut at, mut depth) = (0, 0_usize);
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr3(b'"', open, close, rest)) {
-        at += found;
-        if bytes[at] == b'"' {
-            at += string(&bytes[at..]);
-            continue;
-        }
-        depth = if bytes[at] == open { depth + 1 } else { depth.saturating_sub(1) };
-        at += 1;
-        if depth == 0 {
-            return at;
+/// How long the number is that begins here, or `true`, `false` or `null`.
+fn word(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
+}
+
+/// How many words of eight bytes are looked at before a search is set up.
+const SHORT: usize = 4;
+
+/// Where a byte is. Most strings are names and words, which are not worth setting up a search for.
+fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let (words, _) = bytes.as_chunks();
+    for (at, word) in words.iter().take(SHORT).enumerate() {
+        // The byte in question becomes zero, and the lowest of the high bits that are left is that of the first zero.
+        let others = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
+        let zeros = others.wrapping_sub(ONES) & !others & (ONES << 7);
+        if zeros != 0 {
+            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
         }
     }
-    bytes.len()
+    let seen = words.len().min(SHORT) * 8;
+    let rest = &bytes[seen..];
+    let found = if rest.len() < 8 { rest.iter().position(|other| *other == byte) } else { memchr::memchr(byte, rest) };
+    found.map(|at| seen + at)
 }
 
 struct Text;
@@ -215,11 +264,17 @@ impl<'de> Visitor<'de> for Text {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
     fn what_is_there_is_found_and_what_is_not_is_not() {
-        let line = Json::parse(r#" {"a":{"b":"x\ny","n":12,"l":[1,"two",{}],"t":true},"a2":[],"dup":1,"dup":2} "#).unwrap();
+        let mut outline = Outline::default();
+        let line = outline.parse(r#" {"a":{"b":"x\ny","n":12,"l":[1,"two",{}],"t":true},"a2":[],"dup":1,"dup":2} "#).unwrap();
         assert_eq!(line.text_at(&["a", "b"]).as_deref(), Some("x\ny"));
         assert_eq!((line.count_at(&["a", "n"]), line.count_at(&["a", "b"]), line.count_at(&["dup"])), (12, 0, 2));
         assert_eq!(line.text_at(&["a", "n"]), None);
@@ -230,9 +285,10 @@ mod tests {
 
     #[test]
     fn several_members_are_found_in_one_go() {
-        let line = Json::parse(r#"{"a":1,"b":{"a":2},"\u0063":3,"a":4}"#).unwrap();
+        let mut outline = Outline::default();
+        let line = outline.parse(r#"{"a":1,"b":{"a":2},"\u0063":3,"a":4}"#).unwrap();
         assert_eq!(
-            line.take(["c", "a", "x", "b"]).map(|found| found.map(|value| value.0)),
+            line.take(["c", "a", "x", "b"]).map(|found| found.map(|value| value.raw())),
             [Some("3"), Some("4"), None, Some(r#"{"a":2}"#)]
         );
     }
@@ -242,25 +298,27 @@ mod tests {
         let line =
             " [ {\"a\" : \"}]\\\"{\" , \"b\":[[\"]\"],{\"a\":1}] ,\"\\u0061c\":-1.5e3,\"d\":null , \"e\" : { } },[ ],true , \"x\" ] ";
         let mut items = Vec::new();
-        Json::parse(line).unwrap().each(|item| items.push(item));
-        assert_eq!(items.iter().map(|item| item.0).collect::<Vec<_>>()[1..], ["[ ]", "true", "\"x\""]);
+        let mut outline = Outline::default();
+        outline.parse(line).unwrap().each(|item| items.push(item));
+        assert_eq!(items.iter().map(|item| item.raw()).collect::<Vec<_>>()[1..], ["[ ]", "true", "\"x\""]);
         assert_eq!(items[0].text_at(&["a"]).as_deref(), Some("}]\"{"));
-        assert_eq!(items[0].at("b").map(|list| list.0), Some("[[\"]\"],{\"a\":1}]"));
+        assert_eq!(items[0].at("b").map(|list| list.raw()), Some("[[\"]\"],{\"a\":1}]"));
         assert_eq!(items[0].at("ac").and_then(Json::number), Some(-1500.0));
-        assert_eq!((items[0].at("d").unwrap().0, items[0].at("e").unwrap().0), ("null", "{ }"));
+        assert_eq!((items[0].at("d").unwrap().raw(), items[0].at("e").unwrap().raw()), ("null", "{ }"));
         assert!(items[0].at("e").unwrap().at("x").is_none() && !items[1].has_items() && items[0].at("x").is_none());
     }
 
     #[test]
     fn a_line_that_is_no_json_is_none() {
         for line in ["", "text", "{", r#"{"a":}"#, r#"{"a":1} tail"#, "\"word\"", "12", "null"] {
-            assert!(Json::parse(line).is_none(), "{line}");
+            assert!(Outline::default().parse(line).is_none(), "{line}");
         }
     }
 
     #[test]
     fn half_a_character_does_not_lose_the_text() {
-        let line = Json::parse(r#"{"a":"ok \ud83d\n<b>","c":"\ud83d\ude00"}"#).unwrap();
+        let mut outline = Outline::default();
+        let line = outline.parse(r#"{"a":"ok \ud83d\n<b>","c":"\ud83d\ude00"}"#).unwrap();
         assert!(line.text_at(&["a"]).unwrap().ends_with("\n<b>"));
         assert_eq!(line.text_at(&["c"]).as_deref(), Some("😀"));
     }
@@ -268,8 +326,116 @@ mod tests {
     #[test]
     fn depth_is_no_reason_to_overflow() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        if let Some(line) = Json::parse(&deep) {
+        if let Some(line) = Outline::default().parse(&deep) {
             assert!(line.text_at(&["a"]).is_none());
         }
+    }
+
+    /// A string in quotes, any of its characters written as an escape.
+    fn string() -> impl Strategy<Value = String> {
+        let short = select(vec!["type", "message", "user", "a", "", "\"", "\\", "}]{[:,", "ä😀\n\u{1}"]).prop_map(str::to_owned);
+        let text = prop_oneof![4 => short, 1 => "[a-z\"\\\\]{0,80}", 1 => any::<String>()];
+        (text, any::<u64>()).prop_map(|(text, escapes)| {
+            let write = |(at, c): (usize, char)| match c {
+                c if escapes.rotate_right(u32::try_from(at % 64).unwrap()) & 7 == 0 => {
+                    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+                }
+                '"' | '\\' => format!("\\{c}"),
+                c if c < ' ' => format!("\\u{:04X}", u32::from(c)),
+                c => c.to_string(),
+            };
+            format!("\"{}\"", text.chars().enumerate().map(write).collect::<String>())
+        })
+    }
+
+    /// A value as it may be written: names more than once, the same ones at every depth, blanks anywhere.
+    fn value() -> impl Strategy<Value = String> {
+        let blank = || select(vec!["", "", "", " ", "\t\r\n "]);
+        let word = select(vec!["0", "-1.5e3", "12", "18446744073709551615", "1E+2", "true", "false", "null"]).prop_map(str::to_owned);
+        prop_oneof![word, string()].prop_recursive(6, 60, 6, move |inner| {
+            let member =
+                (string(), blank(), blank(), inner.clone()).prop_map(|(name, one, two, value)| format!("{name}{one}:{two}{value}"));
+            let object = (vec(member, 0..6), blank(), blank()).prop_map(|(all, one, two)| format!("{{{one}{}{two}}}", all.join(",")));
+            let list = (vec(inner, 0..6), blank()).prop_map(|(all, one)| format!("[{one}{}]", all.join(&format!("{one},"))));
+            prop_oneof![object, list]
+        })
+    }
+
+    /// A line, often damaged.
+    fn line() -> impl Strategy<Value = String> {
+        let damage = (any::<Index>(), 0..3_usize, "[]{}\\[\",:\\\\ 0a\u{1}ä-]{0,3}");
+        (select(vec!["", r#"{"type":"user","#]), value(), proptest::option::of(damage)).prop_map(|(begin, value, damage)| {
+            let line = if begin.is_empty() { value } else { format!("{begin}\"x\":{value},{}", value.strip_prefix('{').unwrap_or("}")) };
+            let Some((at, gone, put)) = damage else { return line };
+            let mut chars: Vec<char> = line.chars().collect();
+            let from = at.index(chars.len() + 1);
+            chars.splice(from..chars.len().min(from + gone), put.chars());
+            chars.into_iter().collect()
+        })
+    }
+
+    fn is_same(json: Json<'_>, value: &Value) -> bool {
+        let mut items = Vec::new();
+        json.each(|item| items.push(item));
+        let alike =
+            |items: &[Json<'_>], values: &[Value]| items.len() == values.len() && items.iter().zip(values).all(|(a, b)| is_same(*a, b));
+        match value {
+            Value::Null => json.raw() == "null",
+            Value::Bool(value) => json.is_true() == *value,
+            Value::Number(number) => {
+                // serde does not round very long numbers to the nearest.
+                let near = |(one, two): (f64, f64)| (one - two).abs() <= two.abs() * 1e-12;
+                json.number().zip(number.as_f64()).is_some_and(near) && json.count() == number.as_u64()
+            }
+            Value::String(text) => json.text().as_deref() == Some(text),
+            Value::Array(values) => json.is_list() && json.has_items() != values.is_empty() && alike(&items, values),
+            Value::Object(members) => {
+                let all = members.iter().all(|(key, value)| json.at(key).is_some_and(|found| is_same(found, value)));
+                let [one, two] = json.take(["type", "message"]);
+                let known = |key, found: Option<Json<'_>>| {
+                    found.map(Json::raw) == json.at(key).map(Json::raw) && found.is_some() == members.contains_key(key)
+                };
+                all && items.is_empty() && known("type", one) && known("message", two) && json.at("no such").is_none()
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_found_is_what_serde_finds(lines in vec(line(), 1..4)) {
+            // One outline for all of them: nothing of a line may be left for the next.
+            let mut outline = Outline::default();
+            for line in lines {
+                let value = serde_json::from_str::<Value>(&line).ok().filter(|value| value.is_object() || value.is_array());
+                let found = outline.parse(&line);
+                // Half a character is an error to others.
+                prop_assert!(value.is_none() || found.is_some(), "{line}");
+                prop_assert!(found.is_none() || serde_json::from_str::<IgnoredAny>(&line).is_ok(), "{line}");
+                if let (Some(found), Some(value)) = (found, &value) {
+                    prop_assert!(is_same(found, value), "{line}");
+                    prop_assert_eq!(found.span_in(&line), line.len() - line.trim_start().len()..line.trim_end().len());
+                }
+                let kept = outline.keeps_to(br#"{"type":"user""#, line.as_bytes());
+                prop_assert!(!kept || value.is_none_or(|value| value["type"] == "user"), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_counts_if_nothing_takes_it_back() {
+        let keeps = |line: &str| Outline::default().keeps_to(br#"{"type":"user""#, line.as_bytes());
+        assert!(keeps(r#"{"type":"user"}"#) && keeps(r#"{"type":"user","message":{"type":"result"},"x":"type"}"#));
+        assert!(!keeps(r#"{"type":"user","type":"result"}"#) && !keeps(r#"{"type":"user","\u0074ype":"result"}"#));
+        assert!(!keeps(r#"{"type":"user""#) && !keeps(r#"{"type":"users"}"#) && !keeps(r#" {"type":"user"}"#));
+    }
+
+    #[test]
+    fn text_that_is_no_json_needs_no_more_memory_than_json() {
+        let mut outline = Outline::default();
+        assert!(!outline.keeps_to(b"[", &[b'['; 10_000]) && outline.0.len() <= 5_000);
+        let line = format!("[{}1]", "1,".repeat(5_000));
+        assert!(outline.parse(&line).is_some() && outline.0.len() == 5_002);
     }
 }

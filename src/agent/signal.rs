@@ -42,7 +42,7 @@ impl Signal {
 /// COMPLETE counts if its tag stands alone on a line, outside of code (fenced or indented). FAILED beats COMPLETE: a
 /// message that says both is not a clear success, so a FAILED tag counts even if it is malformed. Of several the last
 /// one counts. An echo of the prompt needs no care here: a prompt never holds a tag, see [`disarmed`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanner {
     fence: Fence,
     /// The last FAILED tag has not been closed yet: its reason goes on.

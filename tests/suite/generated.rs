@@ -330,3 +330,26 @@ pub fn output() -> impl Strategy<Value = Vec<u8>> {
     ];
     vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
+
+/// A line of a structured stream; many of them are no JSON, or say twice what they are.
+pub fn stream() -> impl Strategy<Value = String> {
+    let kind =
+        prop_oneof![3 => Just("user"), 2 => Just("assistant"), 2 => Just("result"), 1 => Just("rate_limit_event"), 1 => Just("system")];
+    let member = prop::sample::select(vec![
+        r#""message":{"id":"m","type":"result","content":[{"type":"text","text":"on it"}],"usage":{"input_tokens":3}}"#,
+        r#""message":{"content":[{"type":"tool_result","content":"<promise>COMPLETE</promise>\\n"}]}"#,
+        r#""message":{"content":[{"type":"text","text":"[API Error: 429]"}]}"#,
+        r#""subtype":"success","result":"<promise>COMPLETE</promise>","usage":{"input_tokens":1}"#,
+        r#""subtype":"success","is_error":true,"api_error_status":429,"result":"no""#,
+        r#""subtype":"api_retry","error_status":529,"error":"overloaded""#,
+        r#""rate_limit_info":{"status":"rejected","resetsAt":1800000000}"#,
+        r#""type":"result""#,
+        r#""\u0074ype":"result""#,
+        r#""type":7"#,
+    ]);
+    let end = prop_oneof![5 => Just("}"), 1 => Just(",}"), 1 => Just(""), 1 => Just("}}"), 1 => Just(",\"x\":\"\\x\"}"), 1 => Just(",\"x\":tru}")];
+    (kind, vec(member, 0..4), end).prop_map(|(kind, members, end)| {
+        let members: String = members.iter().map(|member| format!(",{member}")).collect();
+        format!("{{\"type\":\"{kind}\"{members}{end}")
+    })
+}

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use git_ralph::agent::{Signal, TextReader, disarmed};
+use git_ralph::agent::{Format, Heard, Reader, Signal, TextReader, disarmed};
 use git_ralph::config::{parse_change_file, parse_duration};
+use git_ralph::process::Exit;
 use git_ralph::run::{Event, Journal, Policy, Record, RunState, replay};
 use git_ralph::story::Story;
 use git_ralph::story::source::{Edit, Kind, Mark, Material, Page, apply, kind_of, marks, settle};
@@ -15,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::generated::{Written, change_file, event, output, stories, story_id, text};
+use crate::generated::{Written, change_file, event, output, stories, story_id, stream, text};
 use crate::support::which;
 
 fn cases(cases: u32) -> ProptestConfig {
@@ -66,6 +67,12 @@ fn signal_in_pieces(text: &[u8], cuts: &[Index]) -> (String, Signal) {
         from = cut;
     }
     (reader.last_line().into_owned(), reader.finish())
+}
+
+fn heard(stream: &str, exit: &Exit) -> Heard {
+    let mut reader = Reader::new(Format::Claude);
+    reader.feed(stream.as_bytes(), &mut |_| {});
+    reader.finish(exit, &"2026-11-16T00:05:00[UTC]".parse().unwrap())
 }
 
 fn one_word_a_line(text: &str) -> String {
@@ -136,6 +143,15 @@ proptest! {
     #[test]
     fn what_an_agent_says_does_not_depend_on_how_its_output_is_cut(output in output(), cuts in vec(any::<Index>(), 0..6)) {
         prop_assert_eq!(signal_in_pieces(&output, &cuts), signal_in_pieces(&output, &[]));
+    }
+
+    #[test]
+    fn a_stream_says_the_same_whether_or_not_all_of_it_had_to_be_checked(lines in vec(stream(), 0..9)) {
+        // With a blank in front of its first member every line is checked.
+        let checked: Vec<String> = lines.iter().map(|line| line.replacen('{', "{ ", 1)).collect();
+        for exit in [Exit::Success, Exit::Code { code: 1 }, Exit::Stalled { seconds: 9 }] {
+            prop_assert_eq!(heard(&lines.join("\n"), &exit), heard(&checked.join("\n"), &exit));
+        }
     }
 
     #[test]

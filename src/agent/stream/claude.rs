@@ -3,27 +3,28 @@
 use jiff::Timestamp;
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
 use crate::json::Json;
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    let [kind, message] = line.take(["type", "message"]);
-    match kind.and_then(Json::text).as_deref() {
-        Some("assistant") => assistant(talk, message, say),
-        Some("user") => talk.goes_on(),
-        Some("system") if line.is("subtype", "api_retry") || line.is("subtype", "retry") => {
+pub(super) const DIALECT: Dialect = Dialect { body: "message", outcome: Some(br#"{"type":"user""#), line };
+
+fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match kind {
+        "assistant" => assistant(talk, body, say),
+        "user" => talk.goes_on(),
+        "system" if line.is("subtype", "api_retry") || line.is("subtype", "retry") => {
             let reason = line.text_at(&["error"]).unwrap_or_default();
             talk.tries_again(fault(line.at("error_status").and_then(Json::count), &reason));
         }
-        Some("rate_limit_event") => {
+        "rate_limit_event" => {
             let info = line.at("rate_limit_info");
             if let Some(info) = info.filter(|info| info.is("status", "rejected")) {
-                talk.resets = info.at("resetsAt").and_then(Json::count).and_then(epoch);
+                talk.resets(info.at("resetsAt").and_then(Json::count).and_then(epoch));
             }
         }
-        Some("result") => result(talk, line),
+        "result" => result(talk, line),
         _ => {}
     }
 }
@@ -31,8 +32,12 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
 fn assistant(talk: &mut Talk, message: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) {
     let Some(message) = message else { return };
     let [model, id, used, content] = message.take(["model", "id", "usage", "content"]);
+    let mut complaint = false;
+    if let Some(content) = content {
+        content.each(|part| complaint |= hear(part, say));
+    }
     // What the client itself says in the model's place is no sign of work.
-    if model.and_then(Json::text).as_deref() == Some("<synthetic>") || is_complaint(content) {
+    if complaint || model.and_then(Json::text).as_deref() == Some("<synthetic>") {
         talk.starts_over();
     } else {
         talk.goes_on();
@@ -42,25 +47,18 @@ fn assistant(talk: &mut Talk, message: Option<Json<'_>>, say: &mut dyn FnMut(Sai
     if let Some(used) = used.filter(|_| talk.is_new(&id)) {
         talk.usage = talk.usage.plus(&usage(used));
     }
-    if let Some(content) = content {
-        content.each(|part| {
-            let [kind, text, name, input] = part.take(["type", "text", "name", "input"]);
-            match kind.and_then(Json::text).as_deref() {
-                Some("text") => say_text(&text.and_then(Json::text).unwrap_or_default(), say),
-                Some("tool_use") => say_tool(&name.and_then(Json::text).unwrap_or_default(), input, say),
-                _ => {}
-            }
-        });
-    }
 }
 
-/// Whether a message is an error that is put into the model's mouth.
-fn is_complaint(content: Option<Json<'_>>) -> bool {
-    let mut complaint = false;
-    if let Some(content) = content {
-        content.each(|part| complaint |= part.text_at(&["text"]).is_some_and(|text| text.starts_with("[API Error:")));
+/// Tells a part of a message; says whether it is an error that the client puts into the model's mouth.
+fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
+    let [kind, text, name, input] = part.take(["type", "text", "name", "input"]);
+    let text = text.and_then(Json::text).unwrap_or_default();
+    match kind.and_then(Json::text).as_deref() {
+        Some("text") => say_text(&text, say),
+        Some("tool_use") => say_tool(&name.and_then(Json::text).unwrap_or_default(), input, say),
+        _ => {}
     }
-    complaint
+    text.starts_with("[API Error:")
 }
 
 fn result(talk: &mut Talk, line: Json<'_>) {

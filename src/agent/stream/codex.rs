@@ -1,20 +1,22 @@
 //! `codex exec --json`: the final message is the last agent message of a completed turn.
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    match line.text_at(&["type"]).as_deref() {
-        Some("turn.started") => talk.starts_over(),
-        Some("item.started") if is_work(line) => talk.goes_on(),
-        Some("item.completed") => {
-            if let Some(item) = line.at("item") {
+pub(super) const DIALECT: Dialect = Dialect { body: "item", outcome: None, line };
+
+fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match kind {
+        "turn.started" => talk.starts_over(),
+        "item.started" if body.is_some_and(is_work) => talk.goes_on(),
+        "item.completed" => {
+            if let Some(item) = body {
                 completed(talk, item, say);
             }
         }
-        Some("turn.completed") => {
+        "turn.completed" => {
             if let Some(used) = line.at("usage") {
                 let count = |key| used.count_at(&[key]);
                 let used = Usage {
@@ -27,16 +29,16 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
             }
             talk.ends();
         }
-        Some("turn.failed") => talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
+        "turn.failed" => talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
         // Not the end: it tries again by itself, and says so.
-        Some("error") => talk.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
+        "error" => talk.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
         _ => {}
     }
 }
 
 /// Whether an item is something that is done. A list of what is to do is kept up to date until the very end of a turn.
-fn is_work(line: Json<'_>) -> bool {
-    !matches!(line.text_at(&["item", "type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
+fn is_work(item: Json<'_>) -> bool {
+    !matches!(item.text_at(&["type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
 }
 
 fn completed(talk: &mut Talk, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {

@@ -1,19 +1,21 @@
 //! `copilot --output-format json`: the final message is the last one of the assistant that asks for no tool.
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::Said;
 use crate::json::Json;
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    let Some(data) = line.at("data") else {
-        if line.is("type", "result") {
+pub(super) const DIALECT: Dialect = Dialect { body: "data", outcome: None, line };
+
+fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    let Some(data) = body else {
+        if kind == "result" {
             result(talk, line);
         }
         return;
     };
-    match line.text_at(&["type"]).as_deref() {
-        Some("assistant.message") => {
+    match kind {
+        "assistant.message" => {
             let text = data.text_at(&["content"]).unwrap_or_default();
             say_text(&text, say);
             // With a parent it is the word of a helper.
@@ -26,13 +28,13 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
                 talk.says(&text);
             }
         }
-        Some("assistant.turn_start") => talk.starts_over(),
-        Some("tool.execution_start") => {
+        "assistant.turn_start" => talk.starts_over(),
+        "tool.execution_start" => {
             talk.goes_on();
             say_tool(&data.text_at(&["toolName"]).unwrap_or_default(), data.at("arguments"), say);
         }
-        Some("model.call_failure") => talk.tries_again(fault(data.at("statusCode").and_then(Json::count), "")),
-        Some("session.error") => {
+        "model.call_failure" => talk.tries_again(fault(data.at("statusCode").and_then(Json::count), "")),
+        "session.error" => {
             let message = data.text_at(&["message"]).unwrap_or_default();
             let status = data.at("statusCode").and_then(Json::count).or_else(|| message.contains("prompt as too long").then_some(400));
             talk.fails(fault(status, &message));

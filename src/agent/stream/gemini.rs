@@ -1,29 +1,31 @@
 //! `gemini -o stream-json`: the final message is what the assistant said after the last tool; the prompt is echoed.
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    match line.text_at(&["type"]).as_deref() {
-        Some("message") if line.is("role", "assistant") => {
-            let text = line.text_at(&["content"]).unwrap_or_default();
+pub(super) const DIALECT: Dialect = Dialect { body: "content", outcome: Some(br#"{"type":"tool_result""#), line };
+
+fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match kind {
+        "message" if line.is("role", "assistant") => {
+            let text = body.and_then(Json::text).unwrap_or_default();
             if !line.at("delta").is_some_and(Json::is_true) {
                 talk.goes_on();
             }
             talk.says(&text);
             say_text(&text, say);
         }
-        Some("message") => talk.starts_over(),
-        Some("tool_result") => talk.goes_on(),
+        "message" => talk.starts_over(),
+        "tool_result" => talk.goes_on(),
         // A warning between two pieces of a message.
-        Some("error") => talk.ends_part(),
-        Some("tool_use") => {
+        "error" => talk.ends_part(),
+        "tool_use" => {
             talk.goes_on();
             say_tool(&line.text_at(&["tool_name"]).unwrap_or_default(), line.at("parameters"), say);
         }
-        Some("result") => {
+        "result" => {
             if let Some(stats) = line.at("stats") {
                 let count = |key| stats.count_at(&[key]);
                 talk.usage =

@@ -1,17 +1,19 @@
 //! `goose run --output-format stream-json`: the final message is the last one of the assistant before `complete`.
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
 
 /// How goose begins a message that is not the model's: it exits 0 all the same.
 const ERROR: &str = "Ran into this error";
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    match line.text_at(&["type"]).as_deref() {
-        Some("message") => {
-            let Some(message) = line.at("message") else { return };
+pub(super) const DIALECT: Dialect = Dialect { body: "message", outcome: None, line };
+
+fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match kind {
+        "message" => {
+            let Some(message) = body else { return };
             let id = message.text_at(&["id"]).unwrap_or_default();
             // A message may come in several pieces of the same id.
             if id.is_empty() {
@@ -24,7 +26,7 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
                 assistant(talk, message, say);
             }
         }
-        Some("complete") => {
+        "complete" => {
             let count = |key| line.count_at(&[key]);
             let total = count("total_tokens");
             // Older ones have a total only.
@@ -32,7 +34,7 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
             talk.usage = Usage { input, output: count("output_tokens"), ..Usage::default() };
             talk.ends();
         }
-        Some("error") => talk.fails(fault(None, &line.text_at(&["error"]).unwrap_or_default())),
+        "error" => talk.fails(fault(None, &line.text_at(&["error"]).unwrap_or_default())),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! Cutting a stream of bytes into lines of bounded length.
 
 /// Collects lines; of one that is longer than the bound only the beginning is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splitter {
     line: Vec<u8>,
     overlong: bool,

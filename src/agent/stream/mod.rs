@@ -27,7 +27,7 @@ use self::lines::Splitter;
 use self::talk::Talk;
 use super::trouble::{Clues, Fault, from_errors, from_words};
 use super::{Heard, Said, Signal};
-use crate::json::Json;
+use crate::json::{Json, Outline};
 use crate::process::Exit;
 
 /// A line of JSON that is longer than this is skipped: no final message is, tool output may be.
@@ -95,15 +95,15 @@ impl Format {
     }
 
     /// What reads one line of it, if it is made of JSON.
-    fn dialect(self) -> Option<Dialect> {
+    fn dialect(self) -> Option<&'static Dialect> {
         match self {
             Format::Text | Format::Aider => None,
-            Format::Claude => Some(claude::line),
-            Format::Codex => Some(codex::line),
-            Format::Opencode => Some(opencode::line),
-            Format::Gemini => Some(gemini::line),
-            Format::Goose => Some(goose::line),
-            Format::Copilot => Some(copilot::line),
+            Format::Claude => Some(&claude::DIALECT),
+            Format::Codex => Some(&codex::DIALECT),
+            Format::Opencode => Some(&opencode::DIALECT),
+            Format::Gemini => Some(&gemini::DIALECT),
+            Format::Goose => Some(&goose::DIALECT),
+            Format::Copilot => Some(&copilot::DIALECT),
         }
     }
 }
@@ -120,13 +120,31 @@ impl FromStr for Format {
     }
 }
 
-type Dialect = fn(&mut Talk, Json<'_>, &mut dyn FnMut(Said<'_>));
+/// How a client writes its lines, each of which is an object with a type.
+struct Dialect {
+    /// The member that most of a line is in.
+    body: &'static str,
+    /// How the lines with what came of a tool begin, up to the end of their type, if all that they say is that the client goes on.
+    outcome: Option<&'static [u8]>,
+    /// Takes a line.
+    line: TakeLine,
+}
+
+type TakeLine = fn(&mut Talk, Entry<'_>, &mut dyn FnMut(Said<'_>));
+
+/// A line, with the members that are always asked for.
+struct Entry<'a> {
+    kind: &'a str,
+    body: Option<Json<'a>>,
+    line: Json<'a>,
+}
 
 /// Reads what one agent prints.
 #[derive(Debug)]
 pub struct Reader {
     format: Format,
     splitter: Splitter,
+    outline: Outline,
     talk: Talk,
     /// A client that was called in another way prints text after all: it is heard as long as nothing structured has come.
     plain: Option<TextReader>,
@@ -141,6 +159,7 @@ impl Reader {
         Reader {
             format,
             splitter: Splitter::new(LONGEST_LINE),
+            outline: Outline::default(),
             talk: Talk::default(),
             plain: Some(TextReader::default()),
             aider: Aider::default(),
@@ -157,10 +176,10 @@ impl Reader {
             self.aider.feed(bytes);
         }
         if let Some(dialect) = self.format.dialect() {
-            let Reader { splitter, talk, .. } = self;
+            let Reader { splitter, outline, talk, .. } = self;
             splitter.feed(bytes, |line| {
                 if !line.overlong {
-                    read(line.bytes, dialect, talk, say);
+                    read(line.bytes, dialect, outline, talk, say);
                 }
             });
         }
@@ -201,11 +220,11 @@ impl Reader {
     #[must_use]
     pub fn finish(mut self, exit: &Exit, now: &Zoned) -> Heard {
         if let Some(dialect) = self.format.dialect() {
-            let Reader { splitter, talk, .. } = &mut self;
+            let Reader { splitter, outline, talk, .. } = &mut self;
             let rest = splitter.rest();
             if !rest.overlong {
                 // The last line of many clients has no end.
-                read(rest.bytes, dialect, talk, &mut |_| {});
+                read(rest.bytes, dialect, outline, talk, &mut |_| {});
             }
         }
         let tail = self.stderr.len().saturating_sub(LONGEST_TAIL);
@@ -230,20 +249,31 @@ impl Reader {
     }
 }
 
-fn read(bytes: &[u8], dialect: Dialect, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) {
+fn read(bytes: &[u8], dialect: &Dialect, outline: &mut Outline, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) {
+    // Most of a stream is what came of tools. Where that would change nothing, it does not matter whether it is JSON at all.
+    if talk.begun && talk.is_going_on() && dialect.outcome.is_some_and(|beginning| outline.keeps_to(beginning, bytes)) {
+        return;
+    }
     // Almost always it is, and to see that is much faster than to look for what is not.
     let text = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
-    let Some(line) = Json::parse(&text) else { return };
-    if line.has("type") {
-        talk.begun = true;
-        dialect(talk, line, say);
-    } else {
+    let Some(line) = outline.parse(&text) else { return };
+    if !take(line, dialect, talk, say) {
         // Some clients print everything as one list when asked for it in another way.
         line.each(|item| {
-            talk.begun |= item.has("type");
-            dialect(talk, item, say);
+            take(item, dialect, talk, say);
         });
     }
+}
+
+/// Takes an object of the stream; says whether it is one, which is whether it has a type.
+fn take(line: Json<'_>, dialect: &Dialect, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) -> bool {
+    let [kind, body] = line.take(["type", dialect.body]);
+    let Some(kind) = kind else { return false };
+    talk.begun = true;
+    if let Some(kind) = kind.text() {
+        (dialect.line)(talk, Entry { kind: &kind, body, line }, say);
+    }
+    true
 }
 
 /// Tells the use of a tool, with what it is used on.
@@ -262,7 +292,7 @@ fn say_tool(name: &str, input: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) 
         "prompt",
         "description",
     ];
-    let target = input.and_then(|input| TARGETS.iter().find_map(|key| input.text_at(&[key])));
+    let target = input.and_then(|input| input.take(TARGETS).into_iter().flatten().find_map(Json::text));
     say(Said::Tool { name, target: target.as_deref().unwrap_or_default() });
 }
 

@@ -1,28 +1,29 @@
 //! `opencode run --format json`: the final message is the text of the step that finished with the reason `stop`.
 
 use super::talk::Talk;
-use super::{fault, say_text, say_tool};
+use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
 use crate::json::Json;
 
-pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    let part = line.at("part");
-    match line.text_at(&["type"]).as_deref() {
+pub(super) const DIALECT: Dialect = Dialect { body: "part", outcome: None, line };
+
+fn line(talk: &mut Talk, Entry { kind, body: part, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    match kind {
         // It may go on by itself after an error, for instance with a shorter context.
-        Some("step_start") => talk.goes_on(),
-        Some("tool_use") => {
+        "step_start" => talk.goes_on(),
+        "tool_use" => {
             talk.goes_on();
             let name = part.and_then(|part| part.text_at(&["tool"])).unwrap_or_default();
             say_tool(&name, part.and_then(|part| part.find(&["state", "input"])), say);
         }
-        Some("text") => {
+        "text" => {
             let text = part.and_then(|part| part.text_at(&["text"])).unwrap_or_default();
             talk.says(&text);
             talk.ends_part();
             say_text(&text, say);
         }
-        Some("step_finish") => {
+        "step_finish" => {
             let Some(part) = part else { return };
             talk.usage = talk.usage.plus(&usage(part));
             if part.is("reason", "stop") {
@@ -31,7 +32,7 @@ pub(super) fn line(talk: &mut Talk, line: Json<'_>, say: &mut dyn FnMut(Said<'_>
                 talk.goes_on();
             }
         }
-        Some("error") => {
+        "error" => {
             let Some(error) = line.at("error") else { return };
             let name = error.text_at(&["name"]).unwrap_or_default();
             let message = error.text_at(&["data", "message"]).unwrap_or_else(|| name.clone());

@@ -16,18 +16,23 @@ pub struct Talk {
     pub begun: bool,
     /// What the client used up.
     pub usage: Usage,
-    /// When the allowance comes back, if the client has said so.
-    pub resets: Option<Timestamp>,
     /// The message under way, told apart from the one before.
     pub id: String,
+    /// What has come since the client was last seen at work.
+    since: Since,
+    /// The model has answered.
+    worked: bool,
+    seen: VecDeque<String>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Since {
     message: TextReader,
     ended: bool,
     fault: Option<Fault>,
     hitch: Option<Fault>,
     retries: u32,
-    /// The model has answered.
-    worked: bool,
-    seen: VecDeque<String>,
+    resets: Option<Timestamp>,
 }
 
 /// How many messages are told apart.
@@ -36,55 +41,61 @@ const MOST_MESSAGES: usize = 64;
 impl Talk {
     /// The client goes on working: what it has said was not its final message, and what was in its way is over.
     pub fn goes_on(&mut self) {
-        self.starts_over();
+        self.since = Since::default();
         self.worked = true;
-        self.hitch = None;
-        self.fault = None;
-        self.retries = 0;
-        self.resets = None;
+    }
+
+    /// Whether it would change nothing that the client goes on working.
+    pub fn is_going_on(&self) -> bool {
+        self.worked && self.since == Since::default()
     }
 
     /// Another message begins.
     pub fn starts_over(&mut self) {
-        self.message = TextReader::default();
-        self.ended = false;
+        self.since.message = TextReader::default();
+        self.since.ended = false;
     }
 
     /// The client says something that may be (part of) its final message.
     pub fn says(&mut self, text: &str) {
-        self.message.feed(text.as_bytes());
+        self.since.message.feed(text.as_bytes());
     }
 
     /// A part of its message is complete.
     pub fn ends_part(&mut self) {
-        self.message.feed(b"\n");
+        self.since.message.feed(b"\n");
     }
 
     /// The client says that it is through.
     pub fn ends(&mut self) {
-        self.ended = true;
-        self.hitch = None;
+        self.since.ended = true;
+        self.since.hitch = None;
     }
 
     /// The client gives up.
     pub fn fails(&mut self, fault: Fault) {
-        self.fault = Some(fault);
+        self.since.fault = Some(fault);
     }
 
     /// Something did not work and the client tries again by itself.
     pub fn tries_again(&mut self, fault: Fault) {
-        self.retries = self.retries.saturating_add(1);
-        self.hitch = Some(fault);
+        self.since.retries = self.since.retries.saturating_add(1);
+        self.since.hitch = Some(fault);
+    }
+
+    /// The client says when its allowance comes back, if it knows.
+    pub fn resets(&mut self, at: Option<Timestamp>) {
+        self.since.resets = at;
     }
 
     /// Whether it has said its last word.
     pub fn concluded(&self) -> bool {
-        self.ended && self.message.clone().finish() != Signal::Nothing
+        self.since.ended && self.since.message.clone().finish() != Signal::Nothing
     }
 
     /// Whether it has said that it gives up.
     pub fn has_failed(&self) -> bool {
-        self.fault.is_some()
+        self.since.fault.is_some()
     }
 
     /// Whether a message of that id is a new one; its parts may come between those of others.
@@ -101,7 +112,8 @@ impl Talk {
 
     /// What it comes to.
     pub fn finish(self, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
-        let Talk { usage, resets, message, ended, fault, hitch, retries, worked, .. } = self;
+        let Talk { usage, since, worked, .. } = self;
+        let Since { message, ended, fault, hitch, retries, resets } = since;
         let clues = Clues { retries, resets, worked };
         let stalled = matches!(exit, Exit::Stalled { .. } | Exit::TimedOut { .. });
         let cut_short = !ended && (stalled || matches!(exit, Exit::Code { .. }));

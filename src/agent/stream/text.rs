@@ -9,7 +9,7 @@ use crate::agent::{Scanner, Signal};
 const LONGEST_LINE: usize = 32 * 1024;
 
 /// Reads a text that arrives in pieces.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextReader {
     scanner: Scanner,
     splitter: Splitter,

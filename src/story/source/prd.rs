@@ -3,12 +3,8 @@
 use std::ops::Range;
 
 use super::{Mark, Material, Page, Sourced};
-use crate::json::Json;
+use crate::json::{Json, Outline};
 use crate::story::{Story, StoryId};
-
-fn stories_of(text: &str) -> Option<Json<'_>> {
-    Json::parse(text)?.at("userStories")
-}
 
 /// A text, or a number as text.
 fn word(value: Option<Json<'_>>) -> Option<String> {
@@ -37,9 +33,9 @@ struct UserStory<'a> {
     line: usize,
 }
 
-fn user_stories<'a>(page: &'a Page) -> Result<Vec<UserStory<'a>>, String> {
+fn user_stories<'a>(page: &'a Page, outline: &'a mut Outline) -> Result<Vec<UserStory<'a>>, String> {
     let text = page.text.as_str();
-    let Some(stories) = stories_of(text).filter(|stories| stories.is_list()) else {
+    let Some(stories) = outline.parse(text).and_then(|root| root.at("userStories")).filter(|stories| stories.is_list()) else {
         return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text.trim_start_matches('\u{feff}')) {
             Err(error) => format!("{}:{}: {error}", page.name, error.line()),
             Ok(_) => format!("{}: expected a list \"userStories\"", page.name),
@@ -62,8 +58,9 @@ fn user_stories<'a>(page: &'a Page) -> Result<Vec<UserStory<'a>>, String> {
 
 pub(super) fn read(material: &Material) -> Result<Sourced, String> {
     let page = &material.main;
+    let mut outline = Outline::default();
     let mut ranked: Vec<(f64, Story)> = Vec::new();
-    for UserStory { json, id, line } in user_stories(page)? {
+    for UserStory { json, id, line } in user_stories(page, &mut outline)? {
         let paragraph = |key: &str| word(json.at(key)).filter(|text| !text.trim().is_empty());
         let notes = paragraph("notes").map(|notes| format!("Notes: {notes}"));
         let parts: Vec<String> = paragraph("description").into_iter().chain(notes).collect();
@@ -80,7 +77,7 @@ pub(super) fn read(material: &Material) -> Result<Sourced, String> {
         ranked.push((priority.unwrap_or(f64::INFINITY), story));
     }
     ranked.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let root = Json::parse(&page.text);
+    let root = outline.parse(&page.text);
     let said = |key: &str| word(root.and_then(|root| root.at(key))).filter(|text| !text.trim().is_empty());
     Ok(Sourced {
         title: said("project").or_else(|| said("title")).or_else(|| said("name")),
@@ -102,7 +99,7 @@ pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
         };
         Mark { done: passes(story.json), text: String::new(), story: story.id, at, words }
     };
-    Ok(user_stories(page)?.into_iter().map(mark).collect())
+    Ok(user_stories(page, &mut Outline::default())?.into_iter().map(mark).collect())
 }
 
 #[cfg(test)]

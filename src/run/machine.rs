@@ -267,7 +267,7 @@ pub enum Next {
 }
 
 /// The state of a run: a fold of its events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunState {
     /// What was written down before the run touched anything.
     pub opening: Option<Opening>,

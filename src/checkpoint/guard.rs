@@ -1,6 +1,8 @@
 //! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -212,14 +214,25 @@ impl Keeper {
     fn keep_git_files(&self, to: &Path) -> Result<()> {
         for (path, name) in self.git_files() {
             mirror(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            if let Ok(target) = fs::read_link(&path) {
+                fs::write(to.join(format!("{name}.link")), target.as_os_str().as_bytes())?;
+            }
         }
         Ok(())
+    }
+
+    /// Whether a link of the user's leads into the work tree: what is there goes back with it, and the link shall stay one.
+    fn is_in_work_tree(&self, path: &Path, kept: &Path, name: &str) -> bool {
+        let Ok(target) = fs::read_link(path) else { return false };
+        let place = &self.repo.place;
+        fs::read(kept.join(format!("{name}.link"))).is_ok_and(|known| known == target.as_os_str().as_bytes())
+            && fs::canonicalize(path).is_ok_and(|found| found.starts_with(&place.top) && !found.starts_with(&place.common_dir))
     }
 
     fn compare_git_files(&self, kept: &Path, label: &str, verdict: Verdict, findings: &mut Findings) -> Result<()> {
         for (path, name) in self.git_files() {
             let copy = kept.join(name);
-            if same(&path, &copy) {
+            if same(&path, &copy) || self.is_in_work_tree(&path, kept, name) {
                 continue;
             }
             if verdict == Verdict::Landing {
@@ -235,25 +248,29 @@ impl Keeper {
     }
 }
 
-/// Whether two files or directories hold the same.
+/// Whether two files or directories hold the same. A link is what it points at; one in a directory is just a link.
 fn same(one: &Path, other: &Path) -> bool {
-    match (fs::read_dir(one), fs::read_dir(other)) {
-        (Ok(entries), Ok(others)) => {
-            let names = |entries: fs::ReadDir| entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect::<BTreeSet<_>>();
-            let (left, right) = (names(entries), names(others));
-            left == right && left.iter().all(|name| same(&one.join(name), &other.join(name)))
-        }
-        (Err(_), Err(_)) => fs::read(one).ok() == fs::read(other).ok() && mode(one) == mode(other),
+    let names =
+        |dir: &Path| fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<BTreeSet<_>>()).ok();
+    let same_entry = |one: &Path, other: &Path| match (fs::read_link(one), fs::read_link(other)) {
+        (Ok(left), Ok(right)) => left == right,
+        (Err(_), Err(_)) => same(one, other),
         _ => false,
+    };
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(left), Ok(right)) if left.is_dir() && right.is_dir() => {
+            let (left, right) = (names(one), names(other));
+            left == right && left.is_some_and(|names| names.iter().all(|name| same_entry(&one.join(name), &other.join(name))))
+        }
+        (Ok(left), Ok(right)) if left.is_file() && right.is_file() => {
+            left.len() == right.len() && left.permissions() == right.permissions() && fs::read(one).ok() == fs::read(other).ok()
+        }
+        (Ok(_), Ok(_)) => false,
+        (left, right) => left.is_err() && right.is_err(),
     }
 }
 
-fn mode(path: &Path) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    path.symlink_metadata().ok().map(|meta| meta.permissions().mode())
-}
-
-/// Makes `to` what `from` is: a file, a directory of files, or nothing. Links are copied as what they point at.
+/// Makes `to` what `from` is: a file, a directory of files, or nothing. Links as in [`same`].
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     if same(from, to) {
         return Ok(());
@@ -273,7 +290,11 @@ fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        mirror(&entry.path(), &to.join(entry.file_name()))?;
+        let to = to.join(entry.file_name());
+        match fs::read_link(entry.path()) {
+            Ok(target) => symlink(target, to)?,
+            Err(_) => mirror(&entry.path(), &to)?,
+        }
     }
     Ok(())
 }

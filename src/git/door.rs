@@ -73,12 +73,20 @@ pub struct Git {
     library: Library,
 }
 
+/// Where git is: looked for once, not at every call in one directory of PATH after the other.
+fn git_on_path(env: &[(OsString, OsString)], cwd: &Path) -> OsString {
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+    let found = which::which_in("git", path, cwd).ok().filter(|git| git.is_absolute());
+    // Without one, the system says it at the first call.
+    found.map_or_else(|| "git".into(), PathBuf::into_os_string)
+}
+
 impl Git {
     /// git as found on PATH, in a directory, with an environment and none of our overrides: for finding out where we are.
     #[must_use]
     pub fn plain(cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
         Git {
-            program: Program { program: "git".into(), args: Vec::new(), env, cwd },
+            program: Program { program: git_on_path(&env, &cwd), args: Vec::new(), env, cwd },
             limits: Limits::default(),
             stale_dir: None,
             library: Library::default(),
@@ -94,7 +102,7 @@ impl Git {
         // As `git init` finds it out; a wrong value makes `add -A` lose a file whose name changes its case.
         let ignores_case = git_dir.join("CoNfIg").exists() || git_dir.join("cOmMoNdIr").exists();
         args.extend(["-c".into(), format!("core.ignoreCase={ignores_case}").into()]);
-        let program = Program { program: "git".into(), args, env, cwd: work_tree.to_owned() };
+        let program = Program { program: git_on_path(&env, work_tree), args, env, cwd: work_tree.to_owned() };
         Git { program, limits: Limits::default(), stale_dir: None, library: Library::default() }
     }
 

@@ -930,3 +930,24 @@ fn a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory() {
     let kept = world.git(&["hash-object", "--no-filters", "big"]);
     assert_eq!(world.git(&["rev-parse", "HEAD:big"]), kept);
 }
+
+#[test]
+fn hooks_that_are_links_stay_links_and_are_no_change() {
+    for whole in [false, true] {
+        let world = World::new();
+        world.write("scripts/pre-push", "#!/bin/sh\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "hook"]);
+        let link = world.path(if whole { ".git/hooks" } else { ".git/hooks/pre-push" });
+        if whole {
+            fs::remove_dir_all(&link).unwrap();
+        }
+        std::os::unix::fs::symlink(if whole { "../scripts" } else { "../../scripts/pre-push" }, &link).unwrap();
+        world.stories(1, "max-retries = 2");
+        world.agent(&format!("case $RALPH_ATTEMPT in 3) {COMPLETE};; 2) echo evil >scripts/pre-push; {FAILED};; *) {FAILED};; esac"));
+        let output = world.start(&[]).code(0);
+        assert!(!output.stderr.contains("hooks"), "{}", output.stderr);
+        assert!(link.is_symlink(), "{whole}");
+        assert_eq!(world.read("scripts/pre-push"), "#!/bin/sh\n");
+    }
+}

@@ -1,14 +1,17 @@
 //! The work tree as an index remembers it, by sizes and times: what was written since, also where git sees no difference.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
 use super::submodules::Moment;
 use super::{Keeper, Notice};
 use crate::git::PathChange;
+
+const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Keeper {
     fn baseline(&self, moment: Moment) -> PathBuf {
@@ -19,13 +22,21 @@ impl Keeper {
     }
 
     /// Remembers the work tree as our index has it now. A second name is enough: git replaces an index, it never writes into one.
+    /// Where git may change bytes it must be a file of its own, with a time at which nothing in it is recent: git would look
+    /// into files of the same second, and find what it makes of their bytes unchanged.
     pub(super) fn note_baseline(&self, moment: Moment) -> Result<()> {
         let (index, baseline) = (self.private_index(), self.baseline(moment));
-        if index.exists() {
-            let _ = fs::remove_file(&baseline);
-            fs::hard_link(&index, &baseline).with_context(|| format!("cannot create {}", baseline.display()))?;
+        if !index.exists() {
+            return Ok(());
         }
-        Ok(())
+        let _ = fs::remove_file(&baseline);
+        let noted = if self.is_converting() {
+            let later = FileTimes::new().set_modified(SystemTime::now() + LATER);
+            fs::copy(&index, &baseline).and_then(|_| File::options().write(true).open(&baseline)?.set_times(later))
+        } else {
+            fs::hard_link(&index, &baseline)
+        };
+        noted.with_context(|| format!("cannot create {}", baseline.display()))
     }
 
     /// After the work tree was switched by `restored`: files that were written since that moment, with other bytes for the same

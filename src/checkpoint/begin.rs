@@ -142,12 +142,7 @@ impl Keeper {
             Some(snapshot) => snapshot,
             None => self.snapshot(&scene.staged_tree).await?,
         };
-        if let Some(unkept) = snapshot.unkept {
-            bail!(
-                Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))
-                    .hint("make the file readable, remove it, or add it to .git/info/exclude")
-            );
-        }
+        snapshot.check_whole()?;
         let committed = match original.oid() {
             Some(oid) => oid.clone(),
             None => self.repo.empty_tree().await?,

@@ -11,6 +11,9 @@ use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
 use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
 
+/// Tells our way home from a `git switch`: nobody else ends the words of a move of HEAD like this.
+const BY_US: &str = " (git ralph)";
+
 /// Which way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -101,7 +104,10 @@ impl Keeper {
             None => source.clone(),
         };
         let (target, tip) = match recorded {
-            Some(recorded) => self.with_later_edits(&here.tree, recorded, &target, current, head.as_ref()).await?,
+            Some(recorded) => {
+                let (target, tip) = self.with_later_edits(&here.tree, recorded, &target, current, head.as_ref()).await?;
+                (target, self.with_later_stage(&here.tree, tip, current, &refs, staged).await?)
+            }
             None => (target, tip),
         };
         let moved_to = moved_to.cloned();
@@ -132,6 +138,7 @@ impl Keeper {
             self.restore_modes_of(&back)?;
         } else {
             self.restore_converted(Moment::Start, &back).await?;
+            self.restore_empty_directories();
             self.restore_modes(Moment::Start)?;
             self.move_left_out_aside(Moment::Start, "finish", &mut notices).await?;
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
@@ -226,7 +233,8 @@ impl Keeper {
             None => usize::MAX,
         };
         // The work tree is on its way from the run's last state, unless the user has switched to the original himself.
-        let left = head.and_then(Head::branch) != Some(self.names.branch().as_str());
+        let left =
+            head.and_then(Head::branch) != Some(self.names.branch().as_str()) && !self.repo.last_move_of_head().await?.ends_with(BY_US);
         let base = current.filter(|_| left && from_original < from_run.len()).unwrap_or(recorded);
         let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was cut short\n").await?;
         let common = self.repo.commit(&self.tree(base).await?, &[], "common\n").await?;
@@ -242,6 +250,18 @@ impl Keeper {
                 )
             }
         }
+    }
+
+    /// What the user has only staged since an earlier try was cut short is kept with the run's last state.
+    async fn with_later_stage(&self, here: &Oid, tip: Oid, current: Option<&Oid>, refs: &RefList, staged: bool) -> Result<Oid> {
+        let Some(staged) = (if staged { self.staged(here, &tip).await? } else { None }) else { return Ok(tip) };
+        // The earlier try may have put the index of the start back, or what was staged then on top of what has moved.
+        for known in [refs.get(&self.names.index()), current].into_iter().flatten() {
+            if self.repo.diff_trees(known, &staged).await?.is_empty() {
+                return Ok(tip);
+            }
+        }
+        self.repo.commit(&self.tree(&tip).await?, &[&tip, &staged], "last state of the run\n").await
     }
 
     async fn tree(&self, treeish: &Oid) -> Result<Oid> {
@@ -267,7 +287,7 @@ impl Keeper {
         if head.and_then(Head::branch) != Some(self.names.branch().as_str()) && head.map(Head::words) == Some(original.words()) {
             return Ok(());
         }
-        let reason = format!("checkout: moving from {} to {}", self.names.short_branch(), original.words());
+        let reason = format!("checkout: moving from {} to {}{BY_US}", self.names.short_branch(), original.words());
         match original {
             Head::Branch { name, .. } | Head::Unborn { name } => self.repo.attach_head(name, &reason).await,
             Head::Detached { oid } => self.repo.detach_head(oid, &reason).await,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -132,15 +132,23 @@ impl Keeper {
             fs::write(&path, bytes).with_context(|| format!("cannot restore {}", path.display()))?;
             rewritten.push(version.path);
         }
-        for path in fields(&fs::read(self.keepsake_dir().join("empty")).unwrap_or_default()) {
-            // One that has become a file or a link since then is no business of ours.
-            let _ = fs::create_dir_all(self.repo.place.top.join(OsStr::from_bytes(path)));
-        }
         if rewritten.is_empty() {
             return Ok(());
         }
         // git takes a file for modified that is longer or shorter than it remembers.
         self.repo.record(&self.private_index(), &rewritten).await
+    }
+
+    /// Makes the directories again that were empty at the start. One that has become a file or a link is no business of ours.
+    pub(super) fn restore_empty_directories(&self) {
+        let top = &self.repo.place.top;
+        for path in fields(&fs::read(self.keepsake_dir().join("empty")).unwrap_or_default()) {
+            let path = Path::new(OsStr::from_bytes(path));
+            let leads_out = |dir: &Path| top.join(dir).symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+            if !path.ancestors().any(leads_out) {
+                let _ = fs::create_dir_all(top.join(path));
+            }
+        }
     }
 
     fn keepsakes(&self) -> HashMap<Version, Bytes> {

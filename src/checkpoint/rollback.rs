@@ -90,6 +90,7 @@ impl Keeper {
         self.repo.switch_tree(&self.private_index(), tree, base).await.context("cannot restore the work tree")?;
         self.restore_keepsakes(&back).await?;
         self.restore_converted(since, &back).await?;
+        self.restore_empty_directories();
         self.restore_modes(Moment::Attempt)?;
         self.move_left_out_aside(since, label, notices).await?;
         notices.extend(self.restore_ignored()?);

@@ -88,6 +88,7 @@ impl Keeper {
         self.follow(moved.as_ref()).await?;
         let tip = moved.as_ref().unwrap_or(&footing.checkpoint);
         let snapshot = self.snapshot(tip).await?;
+        snapshot.check_whole()?;
         if snapshot.changes.is_empty() {
             if refs.get(&self.names.checkpoint()) != Some(tip) {
                 self.note(tip, None).await?;

@@ -41,6 +41,10 @@ impl Keeper {
             refs: refs.clone(),
         };
         let Some(current) = moved_to else { return Ok(Some(way(checkpoint.clone()))) };
+        if !self.stands_for(&self.private_index(), checkpoint).await? {
+            // A walk that came to nothing has left edits in it.
+            return Ok(None);
+        }
         let target = self.merged(current, checkpoint, departure.original).await?;
         let changes = self.repo.diff_trees(checkpoint, &target).await?;
         Ok(if self.is_free(&changes).await? { Some(way(target)) } else { None })
@@ -55,9 +59,14 @@ impl Keeper {
         if super::index::copy(&self.repo.place.git_dir.join("index"), &copy).is_err() {
             return Ok(false);
         }
-        // One that is no index, or full of conflicts, is for the long way to look into.
-        let tree = self.repo.write_tree(&copy).await.ok();
+        let stands = self.stands_for(&copy, commit).await?;
         fs::remove_file(&copy)?;
+        Ok(stands)
+    }
+
+    /// Whether an index holds just what a commit does. One that is none, or full of conflicts, is for the long way to look into.
+    async fn stands_for(&self, index: &Path, commit: &Oid) -> Result<bool> {
+        let tree = if index.exists() { self.repo.write_tree(index).await.ok() } else { None };
         Ok(tree.is_some() && tree == Some(self.repo.tree_of(commit).await?))
     }
 

@@ -54,7 +54,10 @@ impl<'a, F: Fn(&Path) -> bool> Looker<'a, F> {
     }
 
     fn look(&mut self, dir: &Path) {
-        let Ok(entries) = fs::read_dir(self.top.join(dir)) else { return };
+        let Ok(entries) = fs::read_dir(self.top.join(dir)) else {
+            // Git may have to open it up first.
+            return self.sights.aside.push(dir.to_owned());
+        };
         let mut empty = !dir.as_os_str().is_empty();
         for entry in entries.flatten() {
             empty = false;

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use super::protected::Protected;
 use super::{Keeper, special};
+use crate::error::Problem;
 use crate::git::{Answer, Oid, PathChange, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 
 /// The mode of a submodule in a tree.
@@ -29,6 +30,17 @@ pub(super) struct Snapshot {
     pub nested: Vec<PathBuf>,
     /// What git said about paths that it could not keep.
     pub unkept: Option<String>,
+}
+
+impl Snapshot {
+    /// Refuses to go on with files that no rollback could bring back.
+    pub fn check_whole(&self) -> Result<()> {
+        let Some(unkept) = &self.unkept else { return Ok(()) };
+        bail!(
+            Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))
+                .hint("make the file readable, remove it, or add it to .git/info/exclude")
+        )
+    }
 }
 
 impl Keeper {

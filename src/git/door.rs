@@ -93,6 +93,11 @@ impl Git {
         }
     }
 
+    /// Whether its environment has a variable that begins like this.
+    pub(super) fn has_env(&self, beginning: &str) -> bool {
+        self.program.env.iter().any(|(name, _)| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
+    }
+
     /// git for one repository: explicit directories, our overrides.
     #[must_use]
     pub fn pinned(git_dir: &Path, work_tree: &Path, mut env: Vec<(OsString, OsString)>) -> Self {

@@ -412,6 +412,15 @@ impl Repo {
         self.head_log().metadata().map_or(0, |meta| meta.len())
     }
 
+    /// What was said when HEAD was moved the last time; nothing where nobody knows.
+    ///
+    /// # Errors
+    /// If git cannot be asked.
+    pub async fn last_move_of_head(&self) -> Result<String> {
+        let answer = self.git.call(["log", "-g", "-1", "--format=%gs", "HEAD", "--"]).answer().await?;
+        Ok(String::from_utf8_lossy(&answer.stdout).trim_end().to_owned())
+    }
+
     /// Every commit that HEAD has been on since its log had the given length.
     #[must_use]
     pub fn head_log_since(&self, length: u64) -> Vec<Oid> {

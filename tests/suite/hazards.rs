@@ -256,7 +256,16 @@ fn what_cannot_be_staged_again_is_kept_and_named() {
 
 /// Runs a command whose process is killed when git is called with the given words.
 fn killed_at(world: &World, words: &str, args: &[&str]) {
-    world.fake_git(&format!("case \"$*\" in *'{words}'*) kill -9 $PPID; exit 1;; esac"));
+    killed(world, words, "", args);
+}
+
+/// The same, when git has done what it was asked.
+fn killed_after(world: &World, words: &str, args: &[&str]) {
+    killed(world, words, "$REAL_GIT \"$@\";", args);
+}
+
+fn killed(world: &World, words: &str, first: &str, args: &[&str]) {
+    world.fake_git(&format!("case \"$*\" in *'{words}'*) {first} kill -9 $PPID; exit 1;; esac"));
     world.ralph(args).code(-9);
     fs::remove_file(world.outside("bin/git")).unwrap();
 }
@@ -296,6 +305,140 @@ fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same
     world.git(&["switch", "-q", "main"]);
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!(world.git(&["status", "--porcelain"]), "?? loop1\n?? loop2\n?? loop3");
+}
+
+#[test]
+fn work_that_the_user_throws_away_does_not_come_back_with_a_cleanup_that_was_killed() {
+    let world = World::new();
+    let readme = world.read("README");
+    world.stories(1, "");
+    world.agent(&format!("echo a >a; echo b >b; echo more >>README; {COMPLETE}"));
+    world.start(&[]).code(0);
+    for name in ["a", "b"] {
+        fs::remove_file(world.path(name)).unwrap();
+    }
+    world.write("README", &readme);
+    world.write("mine", "mine\n");
+    killed_after(&world, "symbolic-ref -m", &["finish", "--cleanup"]);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? mine".to_owned()));
+}
+
+#[test]
+fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
+    let world = World::new();
+    for name in ["m1", "m2", "m3", "g"] {
+        world.write(name, "one\n");
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.stories(1, "");
+    world.agent(&format!("echo two >g; {COMPLETE}"));
+    world.start(&[]).code(0);
+    world.git(&["switch", "-q", "main"]);
+    for name in ["m1", "m2", "m3"] {
+        world.write(name, "moved\n");
+    }
+    world.git(&["commit", "-qam", "moved on"]);
+    world.git(&["switch", "-q", "ralph/work"]);
+    world.write("g", "three\n");
+    killed_after(&world, "symbolic-ref -m", &["finish", "--cleanup"]);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), " M g".to_owned()));
+    assert_eq!((world.read("g").as_str(), world.read("m2").as_str()), ("three\n", "moved\n"));
+}
+
+#[test]
+fn what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
+    for args in [&["finish", "--cleanup"][..], &["abort"]] {
+        for kill in [killed_at, killed_after] {
+            let world = World::new();
+            world.stories(1, "");
+            world.agent(&format!("echo a >a; {COMPLETE}"));
+            world.start(&[]).code(0);
+            kill(&world, "symbolic-ref -m", args);
+            world.write("README", "only staged\n");
+            world.git(&["add", "README"]);
+            world.write("README", "work tree\n");
+            world.ralph(args).code(0);
+            assert!(world.git(&["log", "--all", "-p", "-m", "--format="]).contains("+only staged"), "{args:?}");
+            assert_eq!(world.read("README"), "work tree\n", "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn edits_that_a_killed_walk_has_seen_are_not_staged_by_a_cleanup() {
+    for same in [false, true] {
+        let world = World::new();
+        world.write("f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        world.write("g", "x\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.stories(2, "");
+        world.agent(&format!("echo two >a; {COMPLETE}"));
+        world.start(&["--limit", "1"]).code(0);
+        world.move_original("z", "z\n");
+        if same {
+            world.move_original("f", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+            world.write("f", "eins\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        }
+        world.write("g", "edited\n");
+        world.write("n", "new\n");
+        killed_after(&world, "write-tree", &["resume"]);
+        world.ralph(&["finish", "--cleanup"]).code(0);
+        let f = if same { " M f\n" } else { "" };
+        assert_eq!(world.git(&["status", "--porcelain"]), format!("{f} M g\n?? a\n?? n").trim_start_matches('\n'));
+    }
+}
+
+#[test]
+fn a_lost_index_of_ours_is_no_reason_not_to_finish() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(&format!("echo a >a; {COMPLETE}"));
+    world.start(&[]).code(0);
+    world.move_original("z", "z\n");
+    for spare in [".git/ralph", ".git/ralph-spare"] {
+        let found = std::process::Command::new("find").arg(world.path(spare)).args(["-name", "index", "-delete"]).status().unwrap();
+        assert!(found.success());
+    }
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? a");
+}
+
+#[test]
+fn empty_directories_that_the_user_removes_do_not_come_back_with_a_cleanup() {
+    let world = World::new();
+    fs::create_dir_all(world.path("d/e")).unwrap();
+    fs::create_dir(world.path("e")).unwrap();
+    world.stories(1, "");
+    world.agent(&format!("echo a >a; {COMPLETE}"));
+    world.start(&[]).code(0);
+    for name in ["d/e", "d", "e"] {
+        fs::remove_dir(world.path(name)).unwrap();
+    }
+    fs::create_dir(world.outside("outside")).unwrap();
+    std::os::unix::fs::symlink(world.outside("outside"), world.path("d")).unwrap();
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert!(!world.exists("e") && !world.outside("outside/e").exists());
+}
+
+#[test]
+fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
+    let world = World::new();
+    world.git(&["config", "filter.up.clean", "tr A-Z a-z"]);
+    world.git(&["config", "filter.up.smudge", "tr a-z A-Z"]);
+    world.write(".gitattributes", "*.up filter=up\n");
+    world.write("x.up", "MiXed\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.stories(1, "max-retries = 2");
+    world.agent(&format!("rm x.up; git checkout -q x.up; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!(world.read("x.up"), "MiXed\n", "rolled back");
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.read("x.up"), "MiXed\n", "aborted");
 }
 
 #[test]

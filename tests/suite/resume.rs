@@ -85,6 +85,19 @@ fn edits_between_a_clean_stop_and_the_resume_are_kept_and_go_into_the_next_check
 }
 
 #[test]
+fn an_edit_that_git_cannot_keep_is_refused_before_an_agent_can_lose_it() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0");
+    world.agent("test $RALPH_STORY = 2 && { rm -f 'git~1'; exit 1; }; echo '<promise>COMPLETE</promise>'");
+    world.start(&["--limit", "1"]).code(0);
+    world.write("git~1", "precious\n");
+    world.ralph(&["resume"]).code(128).says("git cannot add every file of the work tree").says("git~1");
+    assert_eq!(world.read("git~1"), "precious\n");
+    fs::remove_file(world.path("git~1")).unwrap();
+    world.ralph(&["resume"]).code(1);
+}
+
+#[test]
 fn a_commit_of_the_users_on_the_branch_is_part_of_the_run() {
     let world = World::new();
     world.stories(2, "max-retries = 1");

@@ -109,6 +109,21 @@ fn the_users_configuration_changes_nothing() {
 }
 
 #[test]
+fn a_committer_without_an_author_is_nobody() {
+    let mut world = World::new();
+    for (key, value) in [("user.useConfigOnly", "true"), ("user.name", ""), ("user.email", "")] {
+        world.git(&["config", key, value]);
+    }
+    world.git(&["config", "--unset", "user.name"]);
+    world.git(&["config", "--unset", "user.email"]);
+    world.set_env("GIT_COMMITTER_NAME", "Committer");
+    world.set_env("GIT_COMMITTER_EMAIL", "c@example.com");
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    world.start(&["--finish", "cleanup"]).code(0).says("no identity is configured");
+}
+
+#[test]
 fn git_variables_of_the_surroundings_change_nothing() {
     let world = World::new();
     world.stories(1, "");
@@ -300,6 +315,45 @@ fn starting_in_the_middle_of_something_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn what_is_in_an_unreadable_directory_of_an_ordinary_user_comes_back_with_its_permissions() {
+    let world = World::new();
+    let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    world.write("d/secret", "s\n");
+    world.write("d/sub/s", "s\n");
+    fs::create_dir_all(world.path("d/sub/empty")).unwrap();
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "d"]);
+    chmod("d/secret", 0o600);
+    chmod("d/sub/s", 0o600);
+    world.stories(1, "max-retries = 0");
+    let agent = world.agent("chmod 700 d; rm -rf d; exit 1");
+    chmod("d", 0o300);
+    assert_eq!(as_nobody(&world, &["start", "work", "--", &agent]).status.code(), Some(1));
+    let mode = |name: &str| world.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("d/secret"), mode("d/sub/s")), (0o600, 0o600));
+    assert!(world.exists("d/sub/empty"));
+}
+
+/// git-ralph, run by somebody whom permissions apply to.
+fn as_nobody(world: &World, args: &[&str]) -> std::process::Output {
+    let program = world.outside("git-ralph");
+    fs::copy(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
+    let root = world.outside("");
+    assert!(
+        Command::new("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
+        "only root can give files away"
+    );
+    Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()])
+        .args(args)
+        .current_dir(&world.repo)
+        .env_clear()
+        .envs(world.env().iter().map(|(k, v)| (k, v)))
+        .output()
+        .unwrap()
+}
+
+#[test]
 fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored() {
     let world = World::new();
     world.write("d/f", "1\n");
@@ -308,20 +362,7 @@ fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored()
     world.stories(1, "max-retries = 0");
     let agent = world
         .agent("echo 2 >d/f; echo new >d/new; chmod 555 d; mkdir x; echo y >x/y; chmod 000 x; echo u >unread; chmod 000 unread; exit 1");
-    let program = world.outside("git-ralph");
-    fs::copy(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
-    let root = world.outside("");
-    assert!(
-        Command::new("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
-        "only root can give files away"
-    );
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap(), "start", "work", "--", &agent])
-        .current_dir(&world.repo)
-        .env_clear()
-        .envs(world.env().iter().map(|(k, v)| (k, v)))
-        .output()
-        .unwrap();
+    let output = as_nobody(&world, &["start", "work", "--", &agent]);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let git = |args: &[&str]| {
         let output =

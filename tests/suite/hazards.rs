@@ -335,12 +335,14 @@ fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
     world.stories(1, "");
     world.agent(&format!("echo two >g; {COMPLETE}"));
     world.start(&[]).code(0);
-    world.git(&["switch", "-q", "main"]);
+    // Without touching a file here: then none is looked at.
+    let elsewhere = world.outside("elsewhere").to_str().unwrap().to_owned();
+    world.git(&["worktree", "add", "-q", &elsewhere, "main"]);
     for name in ["m1", "m2", "m3"] {
-        world.write(name, "moved\n");
+        fs::write(world.outside("elsewhere").join(name), "moved\n").unwrap();
     }
-    world.git(&["commit", "-qam", "moved on"]);
-    world.git(&["switch", "-q", "ralph/work"]);
+    world.git(&["-C", &elsewhere, "commit", "-qam", "moved on"]);
+    world.git(&["worktree", "remove", &elsewhere]);
     world.write("g", "three\n");
     killed_after(&world, "symbolic-ref -m", &["finish", "--cleanup"]);
     world.ralph(&["finish", "--cleanup"]).code(0);

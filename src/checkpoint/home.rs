@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
 use crate::error::Problem;
-use crate::git::{Head, Merge, Oid, RefList, RefUpdate};
+use crate::git::{Head, Merge, Oid, Reach, RefList, RefUpdate};
 
 /// Tells our way home from a `git switch`: nobody else ends the words of a move of HEAD like this.
 const BY_US: &str = " (git ralph)";
@@ -130,7 +130,8 @@ impl Keeper {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir("finish").display().to_string() });
         }
         if !back.is_empty() {
-            self.repo.switch_tree(&self.private_index(), &here, &target).await.context("cannot restore the work tree")?;
+            let reach = if route == Route::Abort { Reach::Everywhere } else { Reach::AsConfigured };
+            self.repo.switch_tree(&self.private_index(), &here, &target, reach).await.context("cannot restore the work tree")?;
         }
         self.restore_keepsakes(&back).await?;
         if route == Route::Cleanup {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::guard::Verdict;
 use super::snapshot::Snapshot;
 use super::{Footing, Keeper, Notice};
-use crate::git::{Answer, Head, Merge, Oid, RefList, RefUpdate, Signature};
+use crate::git::{Answer, Head, Merge, Oid, Reach, RefList, RefUpdate, Signature};
 use crate::story::{Story, StoryId};
 
 /// What came of landing.
@@ -185,7 +185,7 @@ impl Keeper {
         let tree = tree.unwrap_or_else(|| snapshot.tree.clone());
         let changes = self.repo.diff_trees(&snapshot.tree, &tree).await?;
         self.make_room(&changes, label)?;
-        self.repo.switch_tree(&self.private_index(), &snapshot.tree, &tree).await?;
+        self.repo.switch_tree(&self.private_index(), &snapshot.tree, &tree, Reach::Everywhere).await?;
         let changes = self.repo.diff_trees(&footing.checkpoint, &tree).await?;
         Ok(Ok(Snapshot { tree, changes, nested: snapshot.nested.clone(), unkept: None }))
     }

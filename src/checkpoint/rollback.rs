@@ -10,7 +10,7 @@ use super::repair::is_verdict;
 use super::snapshot::GITLINK;
 use super::submodules::Moment;
 use super::{Footing, Keeper, Notice};
-use crate::git::{Head, Oid, PathChange, RefList, RefUpdate, TreeEntry, stale, without_slash};
+use crate::git::{Head, Oid, PathChange, Reach, RefList, RefUpdate, TreeEntry, stale, without_slash};
 use crate::story::StoryId;
 
 /// A work tree that is back where the attempt found it.
@@ -87,7 +87,7 @@ impl Keeper {
         for path in self.make_room(&back, label)? {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir(label).display().to_string() });
         }
-        self.repo.switch_tree(&self.private_index(), tree, base).await.context("cannot restore the work tree")?;
+        self.repo.switch_tree(&self.private_index(), tree, base, Reach::Everywhere).await.context("cannot restore the work tree")?;
         self.restore_keepsakes(&back).await?;
         self.restore_converted(since, &back).await?;
         self.restore_empty_directories();

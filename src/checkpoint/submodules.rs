@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{Keeper, Notice, index};
-use crate::git::{Git, Head, Oid, Place, RefUpdate, Repo, Tolerance};
+use crate::git::{Git, Head, Oid, Place, Reach, RefUpdate, Repo, Tolerance};
 
 /// A moment that submodules can be put back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Keeper {
             Head::Detached { oid } => inner.detach_head(oid, "git ralph: back").await?,
             Head::Unborn { name } => inner.attach_head(name, "git ralph: back").await?,
         }
-        inner.switch_tree(&submodule.dir.join("index"), &now, &record.state).await?;
+        inner.switch_tree(&submodule.dir.join("index"), &now, &record.state, Reach::AsConfigured).await?;
         let original = submodule.dir.join("index.orig");
         if original.exists() {
             index::copy(&original, &inner.place.git_dir.join("index"))?;

@@ -30,6 +30,15 @@ pub enum Tolerance {
     SkipUnaddable,
 }
 
+/// Which part of a work tree is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// What a sparse checkout lets in.
+    AsConfigured,
+    /// Also what somebody has put where a sparse checkout leaves files out.
+    Everywhere,
+}
+
 impl Repo {
     /// Makes git look at these paths of an index again.
     ///
@@ -80,7 +89,7 @@ impl Repo {
     /// # Errors
     /// If git cannot be run; its own failure is in the answer.
     pub async fn add_all(&self, index: &Path, exclude: &[PathBuf], tolerance: Tolerance) -> Result<Answer> {
-        let mut args = vec!["add", "-A"];
+        let mut args = vec!["add", "-A", "--sparse"];
         if tolerance == Tolerance::SkipUnaddable {
             args.push("--ignore-errors");
         }
@@ -158,9 +167,13 @@ impl Repo {
     ///
     /// # Errors
     /// If git fails; it refuses to overwrite what is neither.
-    pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid) -> Result<()> {
+    pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid, reach: Reach) -> Result<()> {
         let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
-        let Err(error) = self.git.call(args).index(index).working().output().await else { return Ok(()) };
+        let git = match reach {
+            Reach::AsConfigured => self.git.clone(),
+            Reach::Everywhere => self.git.clone().with_config(["core.sparseCheckout=false".to_owned()]),
+        };
+        let Err(error) = git.call(args).index(index).working().output().await else { return Ok(()) };
         let Some(unfiltered) = self.unfiltered().await? else { return Err(error) };
         // A filter that cannot be run has left the work tree between the two; everything in it is kept by now.
         let args = ["read-tree", "--reset", "-u", to.as_str()];

@@ -15,7 +15,7 @@ pub mod stale;
 mod stash;
 mod trees;
 
-pub use actions::{Signature, Tolerance};
+pub use actions::{Reach, Signature, Tolerance};
 pub use conversion::{Conversion, LineEnds, Unlike, attributes_convert};
 pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};

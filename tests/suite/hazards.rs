@@ -894,6 +894,74 @@ fn what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attem
     }
 }
 
+/// A repository of which only one directory is checked out, with a file of the user's outside of it, and maybe one that is back.
+fn sparse(back: bool) -> World {
+    let world = World::new();
+    for name in ["in/i", "out/o", "out/p"] {
+        world.write(name, "1\n");
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["sparse-checkout", "set", "in"]);
+    world.write("u/x", "precious\n");
+    if back {
+        world.write("out/o", "mine\n");
+    }
+    world
+}
+
+#[test]
+fn what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_and_abort() {
+    for back in [false, true] {
+        for deed in [
+            "true",
+            "rm -rf u out",
+            "mkdir -p u out v; echo bad >u/x; echo bad >out/o; echo v >v/v",
+            "mkdir -p u out; echo bad >u/x; echo bad >out/o; git add --sparse -A; git commit -qm x",
+        ] {
+            let world = sparse(back);
+            let names: &[&str] = if back { &["in/i", "u/x", "out/o"] } else { &["in/i", "u/x"] };
+            let look = || (sight(&world, names), world.git(&["ls-files", "-t"]), world.exists("out/p"), world.exists("v"));
+            let before = look();
+            world.stories(1, "max-retries = 0");
+            world.agent(&format!("{deed}; exit 1"));
+            world.start(&[]).code(1);
+            assert_eq!(
+                names.iter().map(|name| world.read(name)).collect::<String>(),
+                if back { "1\nprecious\nmine\n" } else { "1\nprecious\n" }
+            );
+            world.ralph(&["abort"]).code(0);
+            assert_eq!(look(), before, "{back} {deed}");
+        }
+    }
+}
+
+#[test]
+fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed() {
+    let world = sparse(false);
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!("test $RALPH_STORY = 2 && {{ rm -rf u out w; exit 1; }}; mkdir v; echo v >v/v; {COMPLETE}"));
+    world.start(&["--limit", "1"]).code(0);
+    assert_eq!(world.git(&["show", "ralph/work:v/v"]), "v");
+    world.write("w/x", "late\n");
+    world.write("out/o", "late\n");
+    world.ralph(&["resume"]).code(1);
+    assert_eq!(["u/x", "v/v", "w/x", "out/o"].map(|name| world.read(name)).concat(), "precious\nv\nlate\nlate\n");
+}
+
+#[test]
+fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_ends_in_words() {
+    let world = sparse(false);
+    world.stories(1, "");
+    let moving = "(export GIT_INDEX_FILE=$PWD/../other; git read-tree main; blob=$(echo theirs | git hash-object -w --stdin); \
+         git update-index --cacheinfo 100644,$blob,out/o; git update-ref refs/heads/main $(git commit-tree $(git write-tree) -p main -m moved))";
+    world.agent(&format!("{moving}; {COMPLETE}"));
+    world.start(&[]).code(0);
+    world.write("out/o", "late\n");
+    world.ralph(&["finish", "--cleanup"]).code(2).says("'main' has moved on and conflicts with the run in:").says("out/o");
+    assert_eq!(world.read("out/o"), "late\n");
+}
+
 #[test]
 fn files_that_are_not_for_everybody_stay_so() {
     let world = World::new();

@@ -1,8 +1,8 @@
-//! Permissions that git does not know: files that are not for everybody stay so, whatever attempts do to them.
+//! Permissions that git does not know: what is not for everybody stays so, whatever attempts do to it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,9 @@ use crate::git::PathChange;
 /// All that anybody may be allowed on a file or a directory.
 pub(super) const ALL: u32 = 0o7777;
 const EXECUTABLE: u32 = 0o100;
+const OWN: u32 = 0o700;
 
-/// Permissions by path, of those files that have others than a checkout would give them.
+/// Permissions by path, of those files and directories that have others than a checkout would give them.
 pub(super) type Modes = BTreeMap<PathBuf, u32>;
 
 impl Keeper {
@@ -39,7 +40,8 @@ impl Keeper {
         let before = self.modes(Moment::Attempt);
         let usual = Usual::here();
         let paths = before.keys().chain(changes.iter().filter(|change| change.is_file()).map(|change| &change.path));
-        let now: Modes = paths.filter_map(|path| Some((path.clone(), self.mode_of(path)?))).filter(|(_, mode)| !usual.is(*mode)).collect();
+        let now: Modes =
+            paths.filter_map(|path| Some((path.clone(), self.meta_of(path).filter(|meta| !usual.is(meta)).map(mode_in)?))).collect();
         if now == before { Ok(()) } else { self.save_modes(Moment::Attempt, &now) }
     }
 
@@ -57,7 +59,7 @@ impl Keeper {
 
     fn restore_mode(&self, path: &Path, mode: u32) -> Result<()> {
         let full = self.repo.place.top.join(path);
-        let now = self.mode_of(path).filter(|now| now & EXECUTABLE == mode & EXECUTABLE || now & 0o400 == 0);
+        let now = self.meta_of(path).map(mode_in).filter(|now| now & EXECUTABLE == mode & EXECUTABLE || now & 0o400 == 0);
         if now.is_some_and(|now| now != mode) {
             fs::set_permissions(&full, fs::Permissions::from_mode(mode))
                 .with_context(|| format!("cannot restore the permissions of {}", full.display()))?;
@@ -65,9 +67,8 @@ impl Keeper {
         Ok(())
     }
 
-    fn mode_of(&self, path: &Path) -> Option<u32> {
-        let meta = self.repo.place.top.join(path).symlink_metadata().ok()?;
-        meta.is_file().then(|| meta.permissions().mode() & ALL)
+    fn meta_of(&self, path: &Path) -> Option<Metadata> {
+        self.repo.place.top.join(path).symlink_metadata().ok().filter(|meta| meta.is_file() || meta.is_dir())
     }
 
     fn modes(&self, moment: Moment) -> Modes {
@@ -100,7 +101,13 @@ impl Usual {
         Usual { masked: mask.unwrap_or(0o022) }
     }
 
-    pub fn is(&self, mode: u32) -> bool {
-        mode == 0o666 & !self.masked || mode == 0o777 & !self.masked
+    /// Whether it is nothing to remember. A directory that its owner may not use has to be opened up anyway.
+    pub fn is(&self, meta: &Metadata) -> bool {
+        let (mode, open) = (meta.permissions().mode() & ALL, 0o777 & !self.masked);
+        mode == open || if meta.is_dir() { mode & OWN != OWN } else { mode == 0o666 & !self.masked }
     }
+}
+
+fn mode_in(meta: Metadata) -> u32 {
+    meta.permissions().mode() & ALL
 }

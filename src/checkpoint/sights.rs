@@ -16,7 +16,7 @@ pub(super) struct Sights {
     pub empty: Vec<PathBuf>,
     /// Whether an attribute file makes git change bytes.
     pub converting: bool,
-    /// Files with other permissions than a checkout would give them.
+    /// Files and directories with other permissions than a checkout would give them.
     pub modes: Modes,
     /// Directories that were not looked into.
     aside: Vec<PathBuf>,
@@ -63,7 +63,10 @@ impl<'a, F: Fn(&Path) -> bool> Looker<'a, F> {
             empty = false;
             match entry.file_type() {
                 Ok(kind) if kind.is_file() => self.see_file(dir, &entry),
-                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => self.see_directory(dir.join(entry.file_name())),
+                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => {
+                    self.note_mode(dir, &entry);
+                    self.see_directory(dir.join(entry.file_name()));
+                }
                 _ => {}
             }
         }
@@ -81,15 +84,17 @@ impl<'a, F: Fn(&Path) -> bool> Looker<'a, F> {
     }
 
     fn see_file(&mut self, dir: &Path, entry: &DirEntry) {
-        let name = entry.file_name();
-        if name == ".gitattributes" {
+        if entry.file_name() == ".gitattributes" {
             self.sights.converting |= fs::read(entry.path()).is_ok_and(|text| attributes_convert(&text));
         }
-        if let Ok(meta) = entry.metadata() {
-            let mode = meta.permissions().mode() & ALL;
-            if !self.usual.is(mode) {
-                self.sights.modes.insert(dir.join(name), mode);
-            }
+        self.note_mode(dir, entry);
+    }
+
+    fn note_mode(&mut self, dir: &Path, entry: &DirEntry) {
+        if let Ok(meta) = entry.metadata()
+            && !self.usual.is(&meta)
+        {
+            self.sights.modes.insert(dir.join(entry.file_name()), meta.permissions().mode() & ALL);
         }
     }
 }

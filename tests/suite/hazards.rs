@@ -963,6 +963,28 @@ fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_end
 }
 
 #[test]
+fn directories_that_are_not_for_everybody_stay_so() {
+    let world = World::new();
+    world.write("vault/deep/key", "secret\n");
+    fs::create_dir(world.path("empty")).unwrap();
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("own/untracked", "secret\n");
+    let dirs = [("vault", 0o700), ("vault/deep", 0o750), ("empty", 0o700), ("own", 0o700)];
+    for (name, mode) in dirs {
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("rm -rf vault empty own; {FAILED}"));
+    world.start(&[]).code(1);
+    let modes = || dirs.map(|(name, _)| (name, fs::metadata(world.path(name)).unwrap().permissions().mode() & 0o777));
+    assert_eq!(modes(), dirs, "rolled back");
+    fs::remove_dir_all(world.path("vault")).unwrap();
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(modes(), dirs, "aborted");
+}
+
+#[test]
 fn files_that_are_not_for_everybody_stay_so() {
     let world = World::new();
     let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();

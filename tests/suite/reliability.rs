@@ -38,6 +38,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "an_undo_disturbed_at_any_git_call_or_journal_write_ends_in_the_same_place",
     ),
     (
+        "the user has thrown work away before a cleanup that was killed",
+        "it does not come back",
+        "work_that_the_user_throws_away_does_not_come_back_with_a_cleanup_that_was_killed",
+    ),
+    (
+        "the user stages something after a finish or an abort was killed",
+        "it stays reachable",
+        "what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable",
+    ),
+    (
         "the user edits files after a finish or an abort was killed",
         "the edits come along, and are kept with the run",
         "edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it",
@@ -100,6 +110,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("removes or garbles HEAD, the index or the logs", "put right", "a_removed_head_or_index_is_put_right"),
     ("makes branches above or below ours", "moved out of the way, kept", "branches_above_or_below_ours_are_moved_out_of_the_way"),
     ("deletes `.git/ralph`", "the run's files have second names, and are back", "an_agent_that_deletes_our_state_stops_nothing"),
+    ("edits files behind hooks that are links", "the links stay", "hooks_that_are_links_stay_links_and_are_no_change"),
     ("What is in the tree", "", ""),
     ("ignored files, and `.gitignore` vanishes", "never committed, never removed", "ignored_files_are_neither_committed_nor_removed"),
     ("small ignored files are deleted", "they come back", "small_ignored_files_that_the_agent_deletes_come_back"),
@@ -142,6 +153,12 @@ const TABLE: &[(&str, &str, &str)] = &[
         "what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt",
     ),
     ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "files_that_are_not_for_everybody_stay_so"),
+    ("directories with mode 0700, 0750", "the same after rollback and abort", "directories_that_are_not_for_everybody_stay_so"),
+    (
+        "files of the user's where sparse checkout leaves files out",
+        "kept, landed and given back like all others",
+        "what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_and_abort",
+    ),
     (
         "the agent breaks the `.git` of a submodule",
         "it is moved aside, the rollback goes on",
@@ -184,6 +201,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory",
     ),
     ("What the user does", "", ""),
+    (
+        "makes a file that git cannot add, then resumes",
+        "refused before an agent can lose it",
+        "an_edit_that_git_cannot_keep_is_refused_before_an_agent_can_lose_it",
+    ),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
     (
         "edits between a stop and `resume`",

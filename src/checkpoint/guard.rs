@@ -46,14 +46,12 @@ impl Keeper {
         self.dir.join("guard")
     }
 
-    /// Records refs, stash, configuration and hooks, and pins what the refs point at.
+    /// Records refs and stash, and pins what they point at.
     ///
     /// # Errors
     /// If something cannot be written.
-    pub async fn stand_guard(&self, refs: &RefList) -> Result<()> {
-        self.note_baseline(Moment::Attempt)?;
+    pub async fn guard_refs(&self, refs: &RefList) -> Result<()> {
         let dir = self.guard_dir();
-        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let stash = self.repo.stash(refs).await?;
         let foreign = refs.without(&self.names.branch(), &self.names.prefix());
         let record = format!("{}{}", foreign.lines(), stash.iter().map(StashEntry::line).collect::<String>());
@@ -62,6 +60,16 @@ impl Keeper {
             fs::write(dir.join("tags"), self.repo.raw_tags(&foreign).await?)?;
             fs::write(dir.join("refs"), record)?;
         }
+        Ok(())
+    }
+
+    /// Records configuration, hooks, ignored files and submodules, and where the logs end.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    pub async fn guard_files(&self) -> Result<()> {
+        let dir = self.guard_dir();
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         self.copy_ignored().context("cannot copy ignored files")?;
         self.keep_submodules(Moment::Attempt).await?;
         note(&dir.join("head-log"), &self.repo.head_log_length().to_string())?;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use super::submodules::Moment;
 use super::{Footing, Keeper};
 use crate::error::Problem;
 use crate::git::{Head, Oid, RefList, RefUpdate};
@@ -41,10 +42,13 @@ impl Keeper {
     /// # Errors
     /// As [`Keeper::verify_branch`].
     pub async fn ready_for_attempt(&self, footing: &Footing) -> Result<Option<Oid>> {
-        let refs = self.repo.refs().await?;
+        let (refs, guarded) = tokio::join!(self.repo.refs(), self.guard_files());
+        let refs = refs?;
         let moved = self.verify_branch_in(&refs, footing).await?;
+        guarded?;
         self.follow(moved.as_ref()).await?;
-        self.stand_guard(&refs).await?;
+        self.note_baseline(Moment::Attempt)?;
+        self.guard_refs(&refs).await?;
         Ok(moved)
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 const BEGIN: &str = "<!-- the table: cargo bench -- --write -->\n";
+const HEAD: &str = "| row | git-ralph | bare | figure | target | |\n|---|--:|--:|--:|--:|---|\n";
 const END: &str = "<!-- end of the table -->\n";
 
 /// One figure.
@@ -95,20 +96,29 @@ impl Table {
 
     /// The table as Markdown.
     pub fn markdown(&self) -> String {
-        let mut text = "| row | git-ralph | bare | figure | target | |\n|---|--:|--:|--:|--:|---|\n".to_owned();
+        let mut text = HEAD.to_owned();
         for row in &self.rows {
             let _ = writeln!(text, "{}", row.line());
         }
         text
     }
 
-    /// Puts the table into the document.
+    /// Puts the rows into the document's table: in the place of those of the same name, or below all.
     pub fn write(&self) -> Result<()> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
         let text = fs::read_to_string(&path).context("docs/performance.md")?;
         let (before, rest) = text.split_once(BEGIN).context("docs/performance.md has no place for the table")?;
-        let (_, after) = rest.split_once(END).context("docs/performance.md has no end of the table")?;
-        Ok(fs::write(&path, format!("{before}{BEGIN}\n{}\n{END}{after}", self.markdown()))?)
+        let (old, after) = rest.split_once(END).context("docs/performance.md has no end of the table")?;
+        let is_of = |line: &str, row: &Row| line.starts_with(&format!("| {} |", row.name));
+        let mut lines: Vec<String> =
+            old.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| row |")).map(str::to_owned).collect();
+        for row in &self.rows {
+            match lines.iter_mut().find(|line| is_of(line, row)) {
+                Some(line) => *line = row.line(),
+                None => lines.push(row.line()),
+            }
+        }
+        Ok(fs::write(&path, format!("{before}{BEGIN}\n{HEAD}{}\n\n{END}{after}", lines.join("\n")))?)
     }
 }
 

@@ -19,6 +19,8 @@ const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
 /// Settings under which git sees another work tree, or less of this one.
 const BLINDING: [&str; 4] = ["core.worktree", "core.bare", "core.sparseCheckout", "core.ignoreStat"];
 
+const HOOKS: &str = "hooks";
+
 /// What the end of an attempt means for the things around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -98,8 +100,16 @@ impl Keeper {
         }
     }
 
-    /// Compares with what was recorded. Nothing is changed yet but for files of configuration and hooks.
-    pub(super) async fn inspect(&self, refs: &RefList, story: &StoryId, attempt: u32, verdict: Verdict) -> Result<Findings> {
+    /// Compares with what was recorded. Nothing is changed yet but for files of configuration and hooks, unless those are known
+    /// to be untouched.
+    pub(super) async fn inspect(
+        &self,
+        refs: &RefList,
+        story: &StoryId,
+        attempt: u32,
+        verdict: Verdict,
+        untouched: bool,
+    ) -> Result<Findings> {
         let mut findings = Findings::default();
         let label = format!("{}-{attempt}", story.as_component());
         let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings) };
@@ -114,6 +124,9 @@ impl Keeper {
         self.compare_stash(&StashEntry::from_lines(&record), refs, verdict, &mut findings).await?;
         let since = fs::read_to_string(self.guard_dir().join("head-log")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         findings.pins.extend(self.repo.head_log_since(since));
+        if untouched {
+            return Ok(findings);
+        }
         let kept = self.guard_dir().join("git-dir");
         if verdict == Verdict::Landing {
             findings.sparse = self.unblind(&kept).await?;
@@ -205,7 +218,7 @@ impl Keeper {
     fn git_files(&self) -> Vec<(PathBuf, &'static str)> {
         let (common, own) = (&self.repo.place.common_dir, &self.repo.place.git_dir);
         let mut files = vec![(common.join("config"), "config"), (own.join("config.worktree"), "config.worktree")];
-        for (dir, name) in [(common.join("hooks"), "hooks"), (common.join("info"), "info"), (own.join("info"), "own-info")] {
+        for (dir, name) in [(common.join(HOOKS), HOOKS), (common.join("info"), "info"), (own.join("info"), "own-info")] {
             if name != "own-info" || own != common {
                 files.push((dir, name));
             }
@@ -215,8 +228,17 @@ impl Keeper {
 
     /// Whether git's configuration and what it ignores are what they were before the attempt.
     pub(super) fn settings_are_kept(&self) -> bool {
+        self.are_kept(|name| name != HOOKS)
+    }
+
+    /// Whether the hooks are.
+    pub(super) fn hooks_are_kept(&self) -> bool {
+        self.are_kept(|name| name == HOOKS)
+    }
+
+    fn are_kept(&self, asked: impl Fn(&str) -> bool) -> bool {
         let kept = self.guard_dir().join("git-dir");
-        self.git_files().into_iter().filter(|(_, name)| *name != "hooks").all(|(path, name)| same(&path, &kept.join(name)))
+        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| same(&path, &kept.join(name)))
     }
 
     fn keep_git_files(&self, to: &Path) -> Result<()> {

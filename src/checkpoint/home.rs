@@ -299,7 +299,7 @@ impl Keeper {
     async fn index_home(&self, moved_to: Option<&Oid>, here: &Oid, refs: &RefList, notices: &mut Vec<Notice>) -> Result<()> {
         let Some(current) = moved_to else {
             let original = self.original_index();
-            return if original.exists() { self.install_index(&original).await } else { self.remove_index().await };
+            return if original.exists() { self.hand_index_back(&original).await } else { self.remove_index().await };
         };
         let tree = match refs.get(&self.names.index()) {
             Some(staged) => match self.repo.merge(current, staged).await? {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,6 +53,20 @@ impl Keeper {
     pub(super) async fn install_index(&self, index: &Path) -> Result<()> {
         let lock = self.lock_index().await?;
         copy(index, &lock).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
+    }
+
+    /// Makes `index` itself the repository's own, under a second name: the run is over, and git never writes into an index.
+    pub(super) async fn hand_index_back(&self, index: &Path) -> Result<()> {
+        let lock = self.lock_index().await?;
+        let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        if id(index) == id(&self.real_index()) {
+            // It is there already, and to rename a file to itself leaves both names.
+            return fs::remove_file(lock).context("cannot remove index.lock");
+        }
+        let link = self.dir.join("index.link");
+        let _ = fs::remove_file(&link);
+        let linked = fs::hard_link(index, &link).and_then(|()| fs::rename(&link, &lock));
+        linked.or_else(|_| copy(index, &lock)).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
     }
 
     /// Leaves the repository without an index, as it was before its first `git add`.

@@ -36,6 +36,15 @@ pub struct Style {
     pub signature: Signature,
 }
 
+/// What an attempt has left, at the first look.
+pub(super) struct Aftermath {
+    pub refs: RefList,
+    /// What git answered to the walk, if it has been made.
+    pub walked: Option<Answer>,
+    /// Whether configuration and hooks are known to be what they were.
+    pub untouched: bool,
+}
+
 impl Keeper {
     /// Lands an attempt whose gates are green. Doing it twice is harmless.
     ///
@@ -43,7 +52,7 @@ impl Keeper {
     /// If git fails.
     pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing, style: &Style) -> Result<Landed> {
         self.revive_head()?;
-        let (refs, walked) = self.refs_and_walk(footing).await?;
+        let Aftermath { refs, walked, untouched } = self.look_behind(footing).await?;
         let head = self.head_after_agent(&refs).await?;
         if let Some(commit) = self.already_landed(story, attempt, footing, &refs).await? {
             self.reattach(head.as_ref()).await?;
@@ -51,7 +60,7 @@ impl Keeper {
             return Ok(Landed::Checkpoint { commit, files: 0, notices: Vec::new() });
         }
         let label = format!("{}-{attempt}", story.id.as_component());
-        let mut findings = self.inspect(&refs, &story.id, attempt, Verdict::Landing).await?;
+        let mut findings = self.inspect(&refs, &story.id, attempt, Verdict::Landing, untouched).await?;
         findings.pins.extend(self.new_operation_commits());
         if findings.sparse {
             return Ok(Landed::Impossible("the attempt turned on sparse checkout, which hides files of the work tree from git".to_owned()));
@@ -103,8 +112,8 @@ impl Keeper {
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
     }
 
-    /// The refs; and the walk at the same time, if the agent seems to have left git alone. What the refs say decides.
-    pub(super) async fn refs_and_walk(&self, footing: &Footing) -> Result<(RefList, Option<Answer>)> {
+    /// Looks at the refs; and walks at the same time, if the agent seems to have left git alone. What the refs say decides.
+    pub(super) async fn look_behind(&self, footing: &Footing) -> Result<Aftermath> {
         let place = &self.repo.place;
         let reads = |file: PathBuf, text: &str| fs::read_to_string(file).is_ok_and(|found| found.trim_end() == text);
         let alone = reads(place.git_dir.join("HEAD"), &format!("ref: {}", self.names.branch()))
@@ -112,11 +121,12 @@ impl Keeper {
             && self.private_index().exists()
             && self.settings_are_kept();
         if !alone {
-            return Ok((self.repo.refs().await?, None));
+            return Ok(Aftermath { refs: self.repo.refs().await?, walked: None, untouched: false });
         }
         let index = self.private_index();
-        let (refs, walked) = tokio::try_join!(self.repo.refs(), self.add_patiently(&index))?;
-        Ok((refs, Some(walked)))
+        let hooks = async { Ok(self.hooks_are_kept()) };
+        let (refs, walked, untouched) = tokio::try_join!(self.repo.refs(), self.add_patiently(&index), hooks)?;
+        Ok(Aftermath { refs, walked: Some(walked), untouched })
     }
 
     /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref.

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::guard::Verdict;
+use super::land::Aftermath;
 use super::repair::is_verdict;
 use super::snapshot::GITLINK;
 use super::submodules::Moment;
@@ -34,9 +35,9 @@ impl Keeper {
         self.revive_head()?;
         // Before the walk: it writes times into our own index.
         let staged = !self.nothing_is_staged();
-        let (refs, walked) = self.refs_and_walk(footing).await?;
+        let Aftermath { refs, walked, untouched } = self.look_behind(footing).await?;
         let head = self.head_after_agent(&refs).await?;
-        let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack).await?;
+        let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack, untouched).await?;
         findings.pins.extend(self.new_operation_commits());
         let snapshot = self.snapshot_after(walked, &footing.base).await?;
         let staged = if staged { self.staged(&snapshot.tree, &footing.base).await? } else { None };

@@ -66,8 +66,7 @@ fn output(part: &str, format: &str) -> Result<[u64; 2]> {
     both(BYTES, |bytes| {
         let world = World::new(20)?;
         world.stories(1)?;
-        world.git(&["config", "ralph.pour.cmd", &format!("{} {bytes}", world.agent(part)?.join(" "))])?;
-        world.git(&["config", "ralph.pour.format", format])?;
+        world.pours(part, format, bytes as u64)?;
         of_ralph(&world, &["start", "x", "-q", "--agent", "pour"])
     })
 }

@@ -25,9 +25,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
         }
         let world = World::new(20)?;
         world.stories(size.rounds)?;
-        let command = format!("{} {}", world.agent(part)?.join(" "), size.output);
-        world.git(&["config", "ralph.pour.cmd", &command])?;
-        world.git(&["config", "ralph.pour.format", format])?;
+        let command = world.pours(part, format, size.output)?;
         let (mut mine, mut theirs, mut peak) = (Vec::new(), Vec::new(), 0.0_f64);
         for round in 0..size.rounds {
             let verb = if round == 0 { "start" } else { "resume" };

@@ -122,6 +122,14 @@ impl World {
         Ok(vec![self_path()?, player::WORD.to_owned(), part.to_owned(), self.stamps().display().to_string()])
     }
 
+    /// Configures the agent `pour`, which prints that many bytes to be read in a format; gives its command.
+    pub fn pours(&self, part: &str, format: &str, bytes: u64) -> Result<String> {
+        let command = format!("{} {bytes}", self.agent(part)?.join(" "));
+        self.git(&["config", "ralph.pour.cmd", &command])?;
+        self.git(&["config", "ralph.pour.format", format])?;
+        Ok(command)
+    }
+
     /// `git ralph <args> -- <agent>`.
     pub fn with_agent(&self, args: &[&str], part: &str) -> Result<Vec<String>> {
         let args = args.iter().map(|arg| (*arg).to_owned()).chain(["--".to_owned()]);

@@ -133,15 +133,12 @@ impl Keeper {
             let reach = if route == Route::Abort { Reach::Everywhere } else { Reach::AsConfigured };
             self.repo.switch_tree(&self.private_index(), &here, &target, reach).await.context("cannot restore the work tree")?;
         }
-        self.restore_keepsakes(&back).await?;
         if route == Route::Cleanup {
+            self.restore_keepsakes(&back).await?;
             // What was not written again has the permissions that somebody may have given it since.
             self.restore_modes_of(&back)?;
         } else {
-            self.restore_converted(Moment::Start, &back).await?;
-            self.restore_empty_directories();
-            self.restore_modes(Moment::Start)?;
-            self.move_left_out_aside(Moment::Start, "finish", &mut notices).await?;
+            self.restore_beyond_trees(&back, Moment::Start, Moment::Start, "finish", &mut notices).await?;
             notices.extend(self.restore_submodules(Moment::Start, &kept).await?);
         }
         notices.extend(self.clear_operations("finish")?);

@@ -74,6 +74,8 @@ impl Keeper {
         self.keep_modes(&sights.modes)?;
         let conversion = self.repo.conversion().await?;
         fs::write(dir.join("settings"), conversion.settings().join("\n"))?;
+        // A start that was cut short may have left some.
+        fs::write(dir.join("files"), "")?;
         if !sights.converting && !conversion.is_possible() {
             return Ok(());
         }

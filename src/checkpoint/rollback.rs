@@ -89,17 +89,30 @@ impl Keeper {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: self.moved_dir(label).display().to_string() });
         }
         self.repo.switch_tree(&self.private_index(), tree, base, Reach::Everywhere).await.context("cannot restore the work tree")?;
-        self.restore_keepsakes(&back).await?;
-        self.restore_converted(since, &back).await?;
-        self.restore_empty_directories();
-        self.restore_modes(Moment::Attempt)?;
-        self.move_left_out_aside(since, label, notices).await?;
+        self.restore_beyond_trees(&back, since, Moment::Attempt, label, notices).await?;
         notices.extend(self.restore_ignored()?);
         if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
             // With the agent's ignore rules gone, files that they hid are untracked now.
             self.move_untracked_aside(label, notices).await?;
         }
         Ok(())
+    }
+
+    /// What no tree holds, after the work tree was switched by `back`: bytes, empty directories, permissions as they were at the
+    /// moment `modes`, and what a sparse checkout leaves out.
+    pub(super) async fn restore_beyond_trees(
+        &self,
+        back: &[PathChange],
+        since: Moment,
+        modes: Moment,
+        label: &str,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        self.restore_keepsakes(back).await?;
+        self.restore_converted(since, back).await?;
+        self.restore_empty_directories();
+        self.restore_modes(modes)?;
+        self.move_left_out_aside(since, label, notices).await
     }
 
     async fn move_untracked_aside(&self, label: &str, notices: &mut Vec<Notice>) -> Result<()> {

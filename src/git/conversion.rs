@@ -82,8 +82,6 @@ impl Conversion {
 pub struct Unlike {
     /// The path from the top of the work tree.
     pub path: PathBuf,
-    /// The mode in the index.
-    pub mode: u32,
     /// The object in the index.
     pub oid: Oid,
     /// What it takes to get its bytes from what a checkout writes; none if only a copy does.
@@ -164,12 +162,12 @@ impl Repo {
                 (inside, outside, _) if inside == outside => continue,
                 _ => None,
             };
-            unlike.push(Unlike { path: path_of(path), mode: file.mode, oid: file.oid, ends });
+            unlike.push(Unlike { path: path_of(path), oid: file.oid, ends });
         }
         let output = self.git.call(["ls-files", "-z", "-s", "--", ":/", FILTERED]).index(index).working().output().await?;
         for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
             let file = staged(entry)?;
-            unlike.push(Unlike { path: path_of(file.rest), mode: file.mode, oid: file.oid, ends: None });
+            unlike.push(Unlike { path: path_of(file.rest), oid: file.oid, ends: None });
         }
         Ok(unlike)
     }

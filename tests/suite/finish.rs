@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{COMPLETE, World};
+use crate::support::{COMPLETE, World, moving_main};
 
 fn ran(world: &World) {
     world.stories(1, "");
@@ -115,8 +115,7 @@ fn a_file_that_is_not_for_everybody_stays_so_when_the_original_has_changed_it() 
     world.git(&["commit", "-qm", "key"]);
     fs::set_permissions(world.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
     world.stories(1, "");
-    let moving = "(export GIT_INDEX_FILE=$PWD/../other; git read-tree main; blob=$(printf '1\\n2\\n4\\n' | git hash-object -w --stdin); \
-         git update-index --cacheinfo 100644,$blob,key; git update-ref refs/heads/main $(git commit-tree $(git write-tree) -p main -m moved))";
+    let moving = moving_main("key", "1\\n2\\n4\\n");
     world.agent(&format!("{moving}; echo loop >loop; {COMPLETE}"));
     world.start(&[]).code(0);
     world.ralph(&["finish", "--cleanup"]).code(0);

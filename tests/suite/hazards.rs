@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{COMPLETE, World};
+use crate::support::{COMPLETE, World, moving_main};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
@@ -953,8 +953,7 @@ fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed
 fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_ends_in_words() {
     let world = sparse(false);
     world.stories(1, "");
-    let moving = "(export GIT_INDEX_FILE=$PWD/../other; git read-tree main; blob=$(echo theirs | git hash-object -w --stdin); \
-         git update-index --cacheinfo 100644,$blob,out/o; git update-ref refs/heads/main $(git commit-tree $(git write-tree) -p main -m moved))";
+    let moving = moving_main("out/o", "theirs\\n");
     world.agent(&format!("{moving}; {COMPLETE}"));
     world.start(&[]).code(0);
     world.write("out/o", "late\n");

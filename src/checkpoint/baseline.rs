@@ -1,7 +1,10 @@
 //! The work tree as an index remembers it, by sizes and times: what was written since, also where git sees no difference.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +35,7 @@ impl Keeper {
         let _ = fs::remove_file(&baseline);
         let noted = if self.is_converting() {
             let later = FileTimes::new().set_modified(SystemTime::now() + LATER);
+            self.note_times(moment)?;
             fs::copy(&index, &baseline).and_then(|_| File::options().write(true).open(&baseline)?.set_times(later))
         } else {
             fs::hard_link(&index, &baseline)
@@ -47,7 +51,8 @@ impl Keeper {
             return Ok(());
         }
         let done: HashSet<&Path> = restored.iter().map(|change| change.path.as_path()).collect();
-        let touched: HashSet<PathBuf> = self.repo.touched(&baseline).await?.into_iter().collect();
+        let touched: HashSet<PathBuf> =
+            self.repo.touched(&baseline).await?.into_iter().chain(self.touched_within_a_second(since)).collect();
         let mut again = self.repo.entries(&self.private_index()).await?;
         again.retain(|entry| entry.is_file() && touched.contains(&entry.path) && !done.contains(entry.path.as_path()));
         if again.is_empty() {
@@ -58,6 +63,38 @@ impl Keeper {
         let paths: Vec<PathBuf> = again.iter().map(|entry| entry.path.clone()).collect();
         self.repo.rewrite(&self.private_index(), &paths).await.context("cannot restore the bytes of files")?;
         self.restore_keepsakes(&again).await
+    }
+
+    fn times(&self, moment: Moment) -> PathBuf {
+        let mut name = self.baseline(moment).into_os_string();
+        name.push(".times");
+        name.into()
+    }
+
+    /// Remembers when files were written that have a copy, as exactly as the system knows: git remembers whole seconds.
+    fn note_times(&self, moment: Moment) -> Result<()> {
+        let mut record = Vec::new();
+        for path in self.copied() {
+            record.extend([self.time_of(&path).as_bytes(), b" ", path.as_os_str().as_bytes(), b"\0"].concat());
+        }
+        let file = self.times(moment);
+        fs::write(&file, record).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Those of them that were written since.
+    fn touched_within_a_second(&self, since: Moment) -> Vec<PathBuf> {
+        let record = fs::read(self.times(since)).unwrap_or_default();
+        let noted = record.split(|byte| *byte == 0).filter_map(|entry| {
+            let blank = memchr::memchr(b' ', entry)?;
+            Some((&entry[..blank], Path::new(OsStr::from_bytes(&entry[blank + 1..]))))
+        });
+        noted.filter(|(time, path)| self.time_of(path).as_bytes() != *time).map(|(_, path)| path.to_owned()).collect()
+    }
+
+    /// When a file was last written or changed in any other way, which nobody can set back.
+    fn time_of(&self, path: &Path) -> String {
+        let meta = self.repo.place.top.join(path).symlink_metadata();
+        meta.map_or_else(|_| "-".to_owned(), |meta| format!("{}.{}", meta.ctime(), meta.ctime_nsec()))
     }
 
     /// What was put where sparse checkout left files out at that moment is moved aside, and left out again.

@@ -153,6 +153,12 @@ impl Keeper {
         }
     }
 
+    /// The files that have a copy.
+    pub(super) fn copied(&self) -> Vec<PathBuf> {
+        let copied = self.keepsakes().into_iter().filter(|(_, bytes)| matches!(bytes, Bytes::Copied(_)));
+        copied.map(|(version, _)| version.path).collect()
+    }
+
     fn keepsakes(&self) -> HashMap<Version, Bytes> {
         let record = fs::read(self.keepsake_dir().join("files")).unwrap_or_default();
         let fields: Vec<&[u8]> = record.split(|byte| *byte == 0).collect();

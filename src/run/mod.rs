@@ -9,6 +9,7 @@ mod gate;
 mod journal;
 mod judge;
 mod leavings;
+mod library;
 mod line;
 mod lock;
 mod machine;

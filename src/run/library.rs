@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
-use super::Event;
 use super::orchestrator::Scribe;
+use super::{Event, RunState};
 use crate::report::Activity;
-use crate::story::{Change, StoryId};
+use crate::story::{Change, Story, StoryId};
 
 /// The stories as their source had them last; one that cannot be read now is complained about once.
 pub(super) struct Library<'a> {
@@ -20,15 +20,28 @@ pub(super) struct Library<'a> {
     read: Option<Vec<u8>>,
     /// The agent can write to it: it is not looked at before its attempt is settled.
     in_work_tree: bool,
+    /// How many stories from the first one on are done. While the loop runs none of them is taken back: they need not be looked
+    /// at again, and a story costs the same however many came before it.
+    passed: usize,
 }
 
 impl<'a> Library<'a> {
     pub fn new(change: Change, source: &'a dyn Fn() -> Result<Change>, bytes: &'a dyn Fn() -> Option<Vec<u8>>, in_work_tree: bool) -> Self {
-        Library { change, source, complaint: None, bytes, read: None, in_work_tree }
+        Library { change, source, complaint: None, bytes, read: None, in_work_tree, passed: 0 }
     }
 
+    /// What is told about the change as a whole.
     pub fn change(&self) -> &Change {
         &self.change
+    }
+
+    /// The stories without those at the beginning that are done: the machine would only pass them over.
+    pub fn left(&self) -> &[Story] {
+        &self.change.stories[self.passed..]
+    }
+
+    pub fn story(&self, id: &StoryId) -> Option<&Story> {
+        self.left().iter().find(|story| story.id == *id).or_else(|| self.change.story(id))
     }
 
     pub async fn reload(&mut self, scribe: &mut Scribe<'_>) -> Result<()> {
@@ -37,13 +50,15 @@ impl<'a> Library<'a> {
         }
         let bytes = (self.bytes)();
         if bytes.is_some() && bytes == self.read {
-            return self.plan(scribe);
+            self.plan(scribe);
+            return Ok(());
         }
         self.read = bytes;
         match (self.source)().map_err(|error| format!("{error:#}")) {
             Ok(change) => {
                 let known = std::mem::replace(&mut self.change, change);
                 self.complaint = None;
+                self.passed = 0;
                 if let Some(event) = difference(&known, &self.change) {
                     scribe.record(event).await?;
                 }
@@ -54,15 +69,24 @@ impl<'a> Library<'a> {
                 scribe.record(Event::SourceUnreadable { error }).await?;
             }
         }
-        self.plan(scribe)
+        self.plan(scribe);
+        Ok(())
     }
 
-    fn plan(&self, scribe: &Scribe<'_>) -> Result<()> {
+    fn plan(&mut self, scribe: &Scribe<'_>) {
+        self.passed += self.left().iter().take_while(|story| scribe.state.is_done(story)).count();
         if !scribe.state.is_busy() {
-            let done = self.change.stories.iter().filter(|story| scribe.state.is_done(story)).count();
+            let done = self.passed + self.done_further_on(scribe.state);
             scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
         }
-        Ok(())
+    }
+
+    /// How many stories are done behind one that is not.
+    fn done_further_on(&self, state: &RunState) -> usize {
+        if state.landed_or_believed() <= self.passed {
+            return 0;
+        }
+        self.left().iter().filter(|story| state.is_done(story)).count()
     }
 }
 

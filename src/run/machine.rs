@@ -355,6 +355,11 @@ impl RunState {
         self.believed.contains(&story.id) || self.has_landed(&story.id)
     }
 
+    /// How many stories can be done at most, whether or not their source still has them.
+    pub(super) fn landed_or_believed(&self) -> usize {
+        self.landed.len() + self.believed.len()
+    }
+
     /// Takes a fact in.
     pub fn apply(&mut self, event: &Event) {
         match event {
@@ -558,7 +563,7 @@ impl RunState {
         !self.busy.is_empty()
     }
 
-    /// Decides what may happen next, given the stories as their source has them now.
+    /// Decides what may happen next, given the stories as their source has them now. Those that are done may be left out.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
         let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.stories.get(story)?.step(story)).collect();
         let busy = self.busy.len();

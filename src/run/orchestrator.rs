@@ -88,13 +88,13 @@ impl Orchestrator<'_> {
         let mut heard = Urgency::None;
         loop {
             library.reload(&mut scribe).await?;
-            match scribe.state.next(&library.change().stories, &policy) {
+            match scribe.state.next(library.left(), &policy) {
                 Next::End(end) if floor.underway.is_empty() => {
                     scribe.record(Event::LoopEnded { end: end.clone() }).await?;
                     return Ok(end);
                 }
                 Next::End(_) => {}
-                Next::Steps(steps) => floor.launch(steps, library.change(), &mut scribe).await?,
+                Next::Steps(steps) => floor.launch(steps, &library, &mut scribe).await?,
             }
             tokio::select! {
                 Some((story, events)) = floor.underway.next() => {
@@ -124,7 +124,7 @@ impl<'w> Floor<'w> {
         Floor { workshop, underway: FuturesUnordered::new(), busy: BTreeSet::new() }
     }
 
-    async fn launch(&mut self, steps: Vec<Step>, change: &Change, scribe: &mut Scribe<'_>) -> Result<()> {
+    async fn launch(&mut self, steps: Vec<Step>, library: &Library<'_>, scribe: &mut Scribe<'_>) -> Result<()> {
         for step in steps {
             if !self.busy.insert(step.story().clone()) {
                 continue;
@@ -132,7 +132,7 @@ impl<'w> Floor<'w> {
             if matches!(step, Step::Attempt { .. }) {
                 self.verify_branch(scribe).await?;
             }
-            let task = Task::new(step, change, scribe.state, self.workshop.agent)?;
+            let task = Task::new(step, library, scribe.state, self.workshop.agent)?;
             match task.intent() {
                 Some(event) => scribe.record(event).await?,
                 None if self.workshop.is_harmless(&task) => {}
@@ -250,9 +250,9 @@ struct Task {
 }
 
 impl Task {
-    fn new(step: Step, change: &Change, state: &RunState, agent: &Agent) -> Result<Self> {
+    fn new(step: Step, library: &Library<'_>, state: &RunState, agent: &Agent) -> Result<Self> {
         let footing = state.footing.clone().context("the journal has no initial state")?;
-        let story = change.story(step.story()).cloned();
+        let (change, story) = (library.change(), library.story(step.story()).cloned());
         let change =
             Change { name: change.name.clone(), title: change.title.clone(), context: change.context.clone(), stories: Vec::new() };
         let progress = state.stories.get(step.story()).cloned().unwrap_or_default();

@@ -205,7 +205,9 @@ proptest! {
         let mut state = RunState::default();
         for event in &events {
             state.apply(event);
-            let _ = state.next(&stories, &Policy { max_retries: 1, jobs: 2, limit: Some(2), ..Policy::default() });
+            let policy = Policy { max_retries: 1, jobs: 2, limit: Some(2), ..Policy::default() };
+            let left: Vec<Story> = stories.iter().filter(|story| !state.is_done(story)).cloned().collect();
+            prop_assert_eq!(state.next(&stories, &policy), state.next(&left, &policy), "those that are done may be left out");
         }
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::objects::Library;
 use super::stale;
-use crate::process::{Exit, Program, capture};
+use crate::process::{Exit, Program, capture, on_path};
 
 /// Given on every call of ours: what the user's configuration could do to blind, stop or hijack it.
 const OVERRIDES: [&str; 29] = [
@@ -75,8 +75,7 @@ pub struct Git {
 
 /// Where git is: looked for once, not at every call in one directory of PATH after the other.
 fn git_on_path(env: &[(OsString, OsString)], cwd: &Path) -> OsString {
-    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
-    let found = which::which_in("git", path, cwd).ok().filter(|git| git.is_absolute());
+    let found = on_path("git".as_ref(), env, cwd).filter(|git| git.is_absolute());
     // Without one, the system says it at the first call.
     found.map_or_else(|| "git".into(), PathBuf::into_os_string)
 }

@@ -1,14 +1,14 @@
 //! A short-lived child whose output is wanted whole, with a time limit that really ends it.
 
 use std::io;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Child;
 
+use super::child::Child;
 use super::group::Group;
+use super::spawn::Input;
 use super::{Exit, Program};
 
 /// What a finished child left.
@@ -27,7 +27,7 @@ pub struct Captured {
 /// # Errors
 /// If it cannot be started or its pipes break.
 pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Duration>) -> io::Result<Captured> {
-    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    let stdin = if input.is_some() { Input::Piped } else { Input::Nothing };
     let mut child = program.spawn(stdin)?;
     // If nobody waits any more, nothing of it goes on in the background.
     let group = Group::of(&child);

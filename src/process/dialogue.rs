@@ -1,13 +1,14 @@
 //! A child that stays to be asked again and again; it ends with whoever holds it.
 
 use std::io;
-use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::Program;
+use super::child::Child;
 use super::group::Group;
+use super::spawn::Input;
 
 /// An answer of one line is no longer than this.
 const LONGEST_LINE: u64 = 4096;
@@ -28,7 +29,7 @@ impl Dialogue {
     /// # Errors
     /// If it cannot be started.
     pub fn begin(program: &Program) -> io::Result<Self> {
-        let mut child = program.spawn(Stdio::piped())?;
+        let mut child = program.spawn(Input::Piped)?;
         let group = Group::of(&child);
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
@@ -19,8 +19,12 @@ const READINGS: u32 = 8;
 /// However many end at once, they are looked for no more often than this.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The children that we started ourselves. The kernel does not tell them from those that it gave us.
-static STARTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+/// The children that we started ourselves and whose end nobody has taken note of yet, so that their ids are theirs. The kernel
+/// does not tell them from those that it gave us.
+static STARTED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Those of them that nobody waits for any more.
+static ABANDONED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// Whether orphans below us become our children now.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
@@ -70,17 +74,32 @@ pub(super) fn adopts() -> bool {
 }
 
 /// Remembers a child that we started.
-pub(super) fn remember(pid: u32) {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    started.retain(Identity::exists);
-    started.extend(Identity::of(pid));
+pub(super) fn remember(child: Pid) {
+    let reaped = |child: &Pid| !matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None));
+    listed(&ABANDONED).extract_if(.., |child| reaped(child)).for_each(forget);
+    listed(&STARTED).push(child);
+}
+
+/// Forgets a child whose end was taken note of.
+pub(super) fn forget(child: Pid) {
+    listed(&STARTED).retain(|started| *started != child);
+}
+
+/// Takes over a child that nobody will wait for.
+pub(super) fn abandon(child: Pid) {
+    listed(&ABANDONED).push(child);
+}
+
+fn listed(list: &'static Mutex<Vec<Pid>>) -> MutexGuard<'static, Vec<Pid>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The children of ours that we did not start: what was there before us, and whom we adopted.
 pub(super) fn adopted() -> Vec<Identity> {
-    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     let children = own_children().unwrap_or_else(|| children_of(std::process::id(), &parents()));
-    children.into_iter().filter_map(Identity::of).filter(|child| !started.contains(child)).collect()
+    let started = listed(&STARTED);
+    let is_ours = |child: u32| started.iter().any(|started| started.as_raw_nonzero().get().cast_unsigned() == child);
+    children.into_iter().filter(|child| !is_ours(*child)).filter_map(Identity::of).collect()
 }
 
 /// These processes and everybody below them.

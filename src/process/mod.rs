@@ -3,12 +3,14 @@
 //! Knows nothing of git or stories. With `git/`, the only place that creates commands.
 
 mod capture;
+mod child;
 mod dialogue;
 mod end;
 mod group;
 mod identity;
 mod interrupt;
 mod kin;
+mod launch;
 mod pager;
 mod spawn;
 mod supervise;
@@ -21,6 +23,6 @@ pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
 pub use kin::Adoption;
 pub use pager::page;
-pub use spawn::Program;
+pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
 pub use survivors::{Trail, end, holders_of, is_alive, lockers_of};

@@ -2,16 +2,17 @@
 
 use std::io;
 use std::pin::pin;
-use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::child::Child;
 use super::group::Group;
+use super::spawn::Input;
 use super::{Exit, Program, Stop, Urgency};
 
 const BUFFER: usize = 64 * 1024;
@@ -72,7 +73,7 @@ pub async fn supervise(
     mut sink: impl FnMut(Stream, &[u8]) -> io::Result<Flow>,
 ) -> io::Result<Supervised> {
     let started = Instant::now();
-    let mut child = match program.spawn(Stdio::piped()) {
+    let mut child = match program.spawn(Input::Piped) {
         Ok(child) => child,
         Err(error) => {
             let exit = Exit::CouldNotStart { error: error.to_string() };

@@ -1,0 +1,154 @@
+//! The call that starts a process: `posix_spawn`. It takes the same time however big we are; a `fork` copies what we have in memory.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_short};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use rustix::process::Pid;
+
+/// What a child must not ignore because we do: to the first four it could not be ended politely, as under `nohup … &`.
+const TAKEN_SERIOUSLY: [c_int; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
+
+/// A process as the system wants it described; there is nothing that it inherits.
+pub(super) struct Launch<'a> {
+    pub program: &'a CStr,
+    /// With the name of the program.
+    pub args: &'a [CString],
+    pub env: &'a [CString],
+    pub cwd: &'a CStr,
+    /// The empty file, if it is none.
+    pub stdin: Option<BorrowedFd<'a>>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+}
+
+impl Launch<'_> {
+    /// Starts it, in a session of its own: that keeps Ctrl-C and `/dev/tty` away from it and makes one group to signal.
+    #[expect(unsafe_code, reason = "the system's interface takes pointers")]
+    pub fn start(&self) -> io::Result<Pid> {
+        let (actions, attributes) = (self.actions()?, Attributes::new()?);
+        let (args, env) = (pointers(self.args), pointers(self.env));
+        let mut pid = 0;
+        // SAFETY: all pointers are to values that outlive the call; the lists of pointers end with a null pointer.
+        let error = unsafe {
+            libc::posix_spawn(
+                &raw mut pid,
+                self.program.as_ptr(),
+                &raw const *actions.0,
+                &raw const *attributes.0,
+                args.as_ptr(),
+                env.as_ptr(),
+            )
+        };
+        succeeded(error)?;
+        Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    fn actions(&self) -> io::Result<Actions> {
+        let mut actions = Actions::new()?;
+        match self.stdin {
+            Some(pipe) => actions.connect(pipe, libc::STDIN_FILENO)?,
+            None => actions.open_nothing(libc::STDIN_FILENO)?,
+        }
+        actions.connect(self.stdout, libc::STDOUT_FILENO)?;
+        actions.connect(self.stderr, libc::STDERR_FILENO)?;
+        actions.enter(self.cwd)?;
+        Ok(actions)
+    }
+}
+
+/// What a child does before it becomes the program.
+struct Actions(Box<libc::posix_spawn_file_actions_t>);
+
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+impl Actions {
+    fn new() -> io::Result<Self> {
+        let mut actions = Box::new(MaybeUninit::uninit());
+        // SAFETY: the call initializes what it is given, unless it fails.
+        unsafe {
+            succeeded(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+            Ok(Actions(actions.assume_init()))
+        }
+    }
+
+    fn connect(&mut self, from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
+        // SAFETY: the actions are initialized.
+        succeeded(unsafe { libc::posix_spawn_file_actions_adddup2(&raw mut *self.0, from.as_raw_fd(), to) })
+    }
+
+    fn open_nothing(&mut self, to: c_int) -> io::Result<()> {
+        // SAFETY: the actions are initialized, and the path is copied.
+        succeeded(unsafe { libc::posix_spawn_file_actions_addopen(&raw mut *self.0, to, c"/dev/null".as_ptr(), libc::O_RDONLY, 0) })
+    }
+
+    fn enter(&mut self, cwd: &CStr) -> io::Result<()> {
+        // SAFETY: the actions are initialized, and the path is copied.
+        succeeded(unsafe { libc::posix_spawn_file_actions_addchdir_np(&raw mut *self.0, cwd.as_ptr()) })
+    }
+}
+
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: the actions are initialized, and nobody uses them any more.
+        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut *self.0) };
+    }
+}
+
+/// What a child is apart from the program.
+struct Attributes(Box<libc::posix_spawnattr_t>);
+
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+impl Attributes {
+    fn new() -> io::Result<Self> {
+        let mut attributes = Box::new(MaybeUninit::uninit());
+        // SAFETY: the call initializes what it is given, unless it fails.
+        let mut attributes = unsafe {
+            succeeded(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+            Attributes(attributes.assume_init())
+        };
+        let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        let flags = c_short::try_from(flags).map_err(io::Error::other)? | libc::POSIX_SPAWN_SETSID;
+        let (default, mask) = (signals(&TAKEN_SERIOUSLY), signals(&[]));
+        let to = &raw mut *attributes.0;
+        // SAFETY: the attributes are initialized, and the sets are copied.
+        unsafe {
+            succeeded(libc::posix_spawnattr_setsigdefault(to, &raw const default))?;
+            succeeded(libc::posix_spawnattr_setsigmask(to, &raw const mask))?;
+            succeeded(libc::posix_spawnattr_setflags(to, flags))?;
+        }
+        Ok(attributes)
+    }
+}
+
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: the attributes are initialized, and nobody uses them any more.
+        unsafe { libc::posix_spawnattr_destroy(&raw mut *self.0) };
+    }
+}
+
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+fn signals(list: &[c_int]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the first call initializes the set; neither can fail for signals that exist.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in list {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
+fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
+    texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+}
+
+/// These calls return what others leave in `errno`.
+fn succeeded(error: c_int) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}

@@ -20,10 +20,12 @@ fn open(path: &Path) -> io::Result<File> {
 /// If it cannot be read, is not a regular file, or is longer than [`MOST`].
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = open(path)?;
-    if file.metadata()?.len() > MOST {
+    let length = file.metadata()?.len();
+    if length > MOST {
         return Err(io::Error::other(format!("longer than {} MiB", MOST / 1024 / 1024)));
     }
-    let mut bytes = Vec::new();
+    // With room for one more, the end is seen at once.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
     file.take(MOST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

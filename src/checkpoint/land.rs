@@ -1,7 +1,7 @@
 //! Landing: everything in the work tree becomes a checkpoint on the branch, above the agent's own commits.
 
-use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -39,6 +39,8 @@ pub struct Style {
 /// What an attempt has left, at the first look.
 pub(super) struct Aftermath {
     pub refs: RefList,
+    /// When they were listed.
+    pub looked: Instant,
     /// What git answered to the walk, if it has been made.
     pub walked: Option<Answer>,
     /// Whether configuration and hooks are known to be what they were.
@@ -52,7 +54,7 @@ impl Keeper {
     /// If git fails.
     pub async fn land(&self, story: &Story, attempt: u32, footing: &Footing, style: &Style) -> Result<Landed> {
         self.revive_head()?;
-        let Aftermath { refs, walked, untouched } = self.look_behind(footing).await?;
+        let Aftermath { refs, looked, walked, untouched } = self.look_behind(footing).await?;
         let head = self.head_after_agent(&refs).await?;
         if let Some(commit) = self.already_landed(story, attempt, footing, &refs).await? {
             self.reattach(head.as_ref()).await?;
@@ -76,6 +78,7 @@ impl Keeper {
         if let Some(unkept) = &snapshot.unkept {
             return Ok(Landed::Impossible(format!("git could not add every file: {unkept}")));
         }
+        let quiet = findings.are_none();
         let mut notices = findings.notices;
         let parents = match lines {
             Lines::Single(oid) => vec![oid],
@@ -95,12 +98,9 @@ impl Keeper {
         let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
         let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;
         let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
-        let mut updates = Vec::new();
-        if let Some((update, notice)) = self.keep_abandoned(findings.pins, &kept, &story.id, attempt).await? {
-            updates.push(update);
-            notices.push(notice);
-        }
-        updates.extend(self.branch_to(&refs, &commit));
+        let (abandoned, notice) = self.keep_abandoned(findings.pins, &kept, &story.id, attempt).await?.unzip();
+        notices.extend(notice);
+        let updates: Vec<RefUpdate> = abandoned.into_iter().chain(self.branch_to(&refs, &commit)).collect();
         let reason = format!("commit: checkpoint: {}", story.id);
         // A branch that is in the way of ours must be gone before ours can come back.
         self.repo.update_refs(&findings.updates, &reason).await?;
@@ -109,24 +109,23 @@ impl Keeper {
         notices.extend(self.restore_ignored()?);
         self.install_index(&self.private_index()).await?;
         self.take_note_of(&snapshot).await?;
+        if quiet {
+            self.remember_refs(refs, looked);
+        }
         Ok(Landed::Checkpoint { commit, files: snapshot.changes.len(), notices })
     }
 
     /// Looks at the refs; and walks at the same time, if the agent seems to have left git alone. What the refs say decides.
     pub(super) async fn look_behind(&self, footing: &Footing) -> Result<Aftermath> {
-        let place = &self.repo.place;
-        let reads = |file: PathBuf, text: &str| fs::read_to_string(file).is_ok_and(|found| found.trim_end() == text);
-        let alone = reads(place.git_dir.join("HEAD"), &format!("ref: {}", self.names.branch()))
-            && reads(place.common_dir.join(self.names.branch()), footing.checkpoint.as_str())
-            && self.private_index().exists()
-            && self.settings_are_kept();
+        let looked = Instant::now();
+        let alone = self.stands_on(footing) && self.private_index().exists() && self.settings_are_kept();
         if !alone {
-            return Ok(Aftermath { refs: self.repo.refs().await?, walked: None, untouched: false });
+            return Ok(Aftermath { refs: self.repo.refs().await?, looked, walked: None, untouched: false });
         }
         let index = self.private_index();
         let hooks = async { Ok(self.hooks_are_kept()) };
         let (refs, walked, untouched) = tokio::try_join!(self.repo.refs(), self.add_patiently(&index), hooks)?;
-        Ok(Aftermath { refs, walked: Some(walked), untouched })
+        Ok(Aftermath { refs, looked, walked: Some(walked), untouched })
     }
 
     /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref.

@@ -13,6 +13,7 @@ mod ignored_copies;
 mod index;
 mod keepsakes;
 mod land;
+mod lately;
 mod modes;
 mod names;
 mod notice;
@@ -63,6 +64,7 @@ pub struct Keeper {
     pub names: Names,
     /// The run's directory.
     pub dir: PathBuf,
+    lately: lately::Lately,
 }
 
 impl Keeper {
@@ -71,7 +73,7 @@ impl Keeper {
     pub fn new(mut repo: Repo, change: &ChangeName, dir: PathBuf) -> Self {
         // Even commands that need no index read the repository's own one, and fail if the agent has damaged it.
         repo.git = repo.git.with_env([("GIT_INDEX_FILE", dir.join("no-index").into())]);
-        let mut keeper = Keeper { repo, names: Names::new(change), dir };
+        let mut keeper = Keeper { repo, names: Names::new(change), dir, lately: lately::Lately::default() };
         keeper.pin_conversion();
         keeper
     }

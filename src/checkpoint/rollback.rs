@@ -35,10 +35,11 @@ impl Keeper {
         self.revive_head()?;
         // Before the walk: it writes times into our own index.
         let staged = !self.nothing_is_staged();
-        let Aftermath { refs, walked, untouched } = self.look_behind(footing).await?;
+        let Aftermath { refs, looked, walked, untouched } = self.look_behind(footing).await?;
         let head = self.head_after_agent(&refs).await?;
         let mut findings = self.inspect(&refs, story, attempt, Verdict::RollingBack, untouched).await?;
         findings.pins.extend(self.new_operation_commits());
+        let quiet = findings.are_none();
         let snapshot = self.snapshot_after(walked, &footing.base).await?;
         let staged = if staged { self.staged(&snapshot.tree, &footing.base).await? } else { None };
         let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
@@ -71,6 +72,9 @@ impl Keeper {
         self.restore(&snapshot.tree, &snapshot.changes, &footing.base, &label, Moment::Attempt, &mut notices).await?;
         notices.extend(self.restore_submodules(Moment::Attempt, &name).await?);
         self.install_index(&self.private_index()).await?;
+        if quiet {
+            self.remember_refs(refs, looked);
+        }
         Ok(RolledBack { rescue: name, files: snapshot.changes.len(), notices })
     }
 

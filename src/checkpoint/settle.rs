@@ -42,14 +42,23 @@ impl Keeper {
     /// # Errors
     /// As [`Keeper::verify_branch`].
     pub async fn ready_for_attempt(&self, footing: &Footing) -> Result<Option<Oid>> {
-        let (refs, guarded) = tokio::join!(self.repo.refs(), self.guard_files());
-        let refs = refs?;
-        let moved = self.verify_branch_in(&refs, footing).await?;
+        let (verified, guarded) = tokio::join!(self.verified_refs(footing), self.guard_files());
+        let (refs, moved) = verified?;
         guarded?;
         self.follow(moved.as_ref()).await?;
         self.note_baseline(Moment::Attempt)?;
         self.guard_refs(&refs).await?;
         Ok(moved)
+    }
+
+    /// The refs, with the branch verified; and its tip, if the user has committed on it.
+    async fn verified_refs(&self, footing: &Footing) -> Result<(RefList, Option<Oid>)> {
+        if let Some(refs) = self.refs_of_lately(footing) {
+            return Ok((refs, None));
+        }
+        let refs = self.repo.refs().await?;
+        let moved = self.verify_branch_in(&refs, footing).await?;
+        Ok((refs, moved))
     }
 
     async fn verify_branch_in(&self, refs: &RefList, footing: &Footing) -> Result<Option<Oid>> {

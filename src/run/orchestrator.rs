@@ -146,6 +146,10 @@ impl<'w> Floor<'w> {
     /// No agent is started unless the branch is active and at the checkpoint; commits of the user's on it are taken in.
     async fn verify_branch(&self, scribe: &mut Scribe<'_>) -> Result<()> {
         let footing = scribe.state.footing.clone().context("the journal has no initial state")?;
+        if scribe.callbacks.is_some_and(|callbacks| callbacks.on_story.is_some()) {
+            // It may have made or removed a ref, which the agent shall not be blamed for.
+            self.workshop.keeper.forget_refs();
+        }
         match self.workshop.keeper.ready_for_attempt(&footing).await? {
             Some(checkpoint) => scribe.record(Event::CommitsAdopted { checkpoint }).await,
             None => Ok(()),

@@ -514,6 +514,26 @@ fn modes_and_links_survive_a_failed_attempt() {
 }
 
 #[test]
+fn what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it() {
+    for told in [false, true] {
+        let world = World::new();
+        if told {
+            world.git(&["config", "ralph.onStory", "grep -q checkpoint-landed && git tag told"]);
+        }
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!(
+            "case $RALPH_STORY in
+             1) git branch made; echo x >one; {COMPLETE};;
+             2) git branch -q -D made; git tag -d told >/dev/null 2>&1; {FAILED};;
+             esac"
+        ));
+        world.start(&[]).code(1);
+        assert!(world.has_ref("refs/heads/made"), "by the agent before");
+        assert_eq!(world.has_ref("refs/tags/told"), told, "by a command of the user's");
+    }
+}
+
+#[test]
 fn branches_tags_and_stash_entries_that_the_agent_destroys_come_back() {
     for end in [COMPLETE, FAILED] {
         let world = World::new();

@@ -1,5 +1,7 @@
 //! Before work goes on: what the user did on the branch or in the work tree since a clean stop is taken in, not lost.
 
+use std::time::Instant;
+
 use anyhow::{Result, bail};
 
 use super::submodules::Moment;
@@ -95,6 +97,7 @@ impl Keeper {
     /// # Errors
     /// As [`Keeper::verify_branch`], or if an operation of git is under way.
     pub async fn settle(&self, footing: &Footing) -> Result<Settled> {
+        let looked = Instant::now();
         let refs = self.repo.refs().await?;
         let moved = self.verify_branch_in(&refs, footing).await?;
         self.check_nothing_under_way().await?;
@@ -106,6 +109,7 @@ impl Keeper {
             if refs.get(&self.names.checkpoint()) != Some(tip) {
                 self.note(tip, None).await?;
             }
+            self.remember_refs(refs, looked);
             let same = moved.is_none() && footing.base == footing.checkpoint;
             return Ok(if same { Settled::Same } else { Settled::Commits { checkpoint: tip.clone() } });
         }

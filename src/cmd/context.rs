@@ -56,15 +56,14 @@ impl Context {
             let errors = answer.errors();
             Ok((answer.code, answer.stdout, errors))
         };
-        let ask_identity = async {
-            match purpose {
-                Purpose::Look => Ok(false),
-                Purpose::Work => is_anonymous(&plain).await,
-            }
-        };
-        let (place, config, anonymous) = tokio::join!(discover(&plain), ask_config, ask_identity);
+        let (place, config) = tokio::join!(discover(&plain), ask_config);
         let place = place?;
         let config = git_config::read(config)?;
+        let anonymous = match purpose {
+            Purpose::Look => false,
+            Purpose::Work if config.names_the_user() && !plain.names_somebody() => false,
+            Purpose::Work => is_anonymous(&plain).await?,
+        };
         output::behave(Manners::resolve(&environment, &config)?);
         let mut git = Git::pinned(&place.git_dir, &place.top, environment.for_git());
         if let Some(limit) = git_timeout(&config)? {
@@ -74,7 +73,6 @@ impl Context {
         Spare::revive(&store).context("cannot bring a run back whose files were deleted")?;
         git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
         let repo = Repo { git, place };
-        let anonymous = anonymous?;
         let repo = if anonymous { repo.under_stand_in() } else { repo };
         Ok(Context { environment, config, repo, anonymous, store })
     }

@@ -9,8 +9,14 @@ use super::duration;
 use super::setting::{Origin, Setting};
 
 /// The arguments of the one call that reads everything.
-pub const QUERY: [&str; 6] =
-    ["config", "-z", "--show-scope", "--show-origin", "--get-regexp", "^(ralph\\.|color\\.(ui|ralph)$|advice\\.ralph)"];
+pub const QUERY: [&str; 6] = [
+    "config",
+    "-z",
+    "--show-scope",
+    "--show-origin",
+    "--get-regexp",
+    "^(ralph\\.|color\\.(ui|ralph)$|advice\\.ralph|(user|author|committer)\\.(name|email)$)",
+];
 
 /// git's own word for how far a configuration file reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +69,7 @@ impl Entry {
     }
 }
 
-/// Everything under `ralph.`, and what of `color.` and `advice.` concerns us; weakest first, as git lists it.
+/// Everything under `ralph.`, what of `color.` and `advice.` concerns us, and who commits; weakest first, as git lists it.
 #[derive(Clone, Debug, Default)]
 pub struct GitConfig(Vec<Entry>);
 
@@ -164,6 +170,14 @@ impl GitConfig {
     pub fn read_last<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>> {
         let Some(setting) = self.last(key) else { return Ok(None) };
         read(&setting.value).map(Some).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", setting.origin))
+    }
+
+    /// Whether it says under which name commits are made, and leaves no doubt about it.
+    #[must_use]
+    pub fn names_the_user(&self) -> bool {
+        let says = |key| self.last(key).is_some_and(|setting| setting.value.chars().any(char::is_alphanumeric));
+        let differs = |entry: &Entry| entry.key.starts_with("author.") || entry.key.starts_with("committer.");
+        says("user.name") && says("user.email") && !self.0.iter().any(differs)
     }
 
     /// The subsections that have the given variable: for `cmd`, the configured agents.

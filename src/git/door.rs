@@ -92,9 +92,11 @@ impl Git {
         }
     }
 
-    /// Whether its environment has a variable that begins like this.
-    pub(super) fn has_env(&self, beginning: &str) -> bool {
-        self.program.env.iter().any(|(name, _)| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
+    /// Whether its environment says under which name commits are made.
+    #[must_use]
+    pub fn names_somebody(&self) -> bool {
+        let names = |name: &OsString| [&b"GIT_COMMITTER_"[..], b"GIT_AUTHOR_"].iter().any(|it| name.as_encoded_bytes().starts_with(it));
+        self.program.env.iter().any(|(name, _)| names(name))
     }
 
     /// git for one repository: explicit directories, our overrides.

@@ -34,9 +34,7 @@ impl Repo {
 /// If git cannot be asked.
 pub async fn is_anonymous(git: &Git) -> Result<bool> {
     let lacks = async |who: &str| Ok::<_, anyhow::Error>(git.call(["var", who]).answer().await?.code != 0);
-    // Both are the user, unless somebody is named by the environment.
-    let named = git.has_env("GIT_COMMITTER_") || git.has_env("GIT_AUTHOR_");
-    Ok(lacks("GIT_COMMITTER_IDENT").await? || named && lacks("GIT_AUTHOR_IDENT").await?)
+    Ok(lacks("GIT_COMMITTER_IDENT").await? || lacks("GIT_AUTHOR_IDENT").await?)
 }
 
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {

@@ -4,12 +4,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Once;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::kin;
+use super::launch::unblock_child_signal;
+
+static HEARING: Once = Once::new();
 
 /// Our ends of the pipes to a child that is about to start.
 pub(super) struct Ends {
@@ -32,6 +36,7 @@ pub(super) struct Child {
 impl Child {
     /// Starts one by calling `start`. From before that on it is listened for its end.
     pub fn start(ends: Ends, start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
+        HEARING.call_once(unblock_child_signal);
         let ended = signal(SignalKind::child())?;
         let stdin = ends.stdin.map(|pipe| ChildStdin::from_std(pipe.into())).transpose()?;
         let stdout = Some(ChildStdout::from_std(ends.stdout.into())?);

@@ -131,6 +131,14 @@ impl Drop for Attributes {
     }
 }
 
+/// Whoever started us may have blocked the signal that tells of a child's end, and we would wait for it for ever.
+#[expect(unsafe_code, reason = "the system's interface takes pointers")]
+pub(super) fn unblock_child_signal() {
+    let set = signals(&[libc::SIGCHLD]);
+    // SAFETY: the set is initialized; nobody wants to know which signals were blocked before.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
+}
+
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
 fn signals(list: &[c_int]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();

@@ -117,17 +117,34 @@ fn an_interrupted_gate_costs_no_retry() {
     assert_eq!(world.count("attempt-started"), 2);
 }
 
+/// `git ralph start`, by a program that starts others.
+fn started_by(world: &World, starter: &[&str], agent: &str) -> Running {
+    let mut command = std::process::Command::new(starter[0]);
+    command.args(&starter[1..]).args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", agent]);
+    command.current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(k, v)| (k, v)));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    Running { child: command.spawn().unwrap() }
+}
+
+#[test]
+fn an_end_is_noticed_even_if_its_signal_was_blocked_or_ignored_when_the_loop_was_started() {
+    for how in ["--block-signal=CHLD", "--ignore-signal=CHLD"] {
+        let world = World::new();
+        world.stories(1, "");
+        // It says nothing any more some time before it ends.
+        let agent = world.agent(&format!("echo x >x; {COMPLETE}; exec >&- 2>&-; sleep 0.3"));
+        started_by(&world, &["env", how], &agent).finish().code(0);
+        assert_eq!(world.count("checkpoint-landed"), 1, "{how}");
+    }
+}
+
 #[test]
 fn a_loop_started_with_hangup_ignored_goes_on_when_the_terminal_closes() {
     let world = World::new();
     world.stories(1, "");
     let (ready, go) = (world.outside("ready"), world.outside("go"));
     let agent = world.agent(&format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done; {COMPLETE}", ready.display(), go.display()));
-    let mut command = std::process::Command::new("nohup");
-    command.args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", &agent]).current_dir(&world.repo).env_clear();
-    command.envs(world.env().iter().map(|(k, v)| (k, v)));
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let running = Running { child: command.spawn().unwrap() };
+    let running = started_by(&world, &["nohup"], &agent);
     world.wait_for("the agent", || ready.exists());
     running.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));

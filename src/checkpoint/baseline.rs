@@ -71,10 +71,10 @@ impl Keeper {
         name.into()
     }
 
-    /// Remembers when files were written that have a copy, as exactly as the system knows: git remembers whole seconds.
+    /// Remembers when files were written that a filter is for, as exactly as the system knows: git remembers whole seconds.
     fn note_times(&self, moment: Moment) -> Result<()> {
         let mut record = Vec::new();
-        for path in self.copied() {
+        for path in self.filtered() {
             record.extend([self.time_of(&path).as_bytes(), b" ", path.as_os_str().as_bytes(), b"\0"].concat());
         }
         let file = self.times(moment);

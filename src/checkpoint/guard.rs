@@ -8,13 +8,11 @@ use std::{fs, io};
 
 use anyhow::{Context, Result};
 
+use super::foreign_refs::Comparison;
 use super::submodules::Moment;
 use super::{Keeper, Notice};
 use crate::git::{Oid, RefList, RefUpdate, StashEntry};
 use crate::story::StoryId;
-
-/// Namespaces in which a ref is the user's own work; what follows a remote may go as it came.
-const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
 
 /// Settings under which git sees another work tree, or less of this one.
 const BLINDING: [&str; 4] = ["core.worktree", "core.bare", "core.sparseCheckout", "core.ignoreStat"];
@@ -35,6 +33,8 @@ pub(super) enum Verdict {
 pub(super) struct Findings {
     /// To be part of the ref transaction.
     pub updates: Vec<RefUpdate>,
+    /// Symbolic refs to be made again, with what they stand for.
+    pub symbolic: Vec<(String, String)>,
     /// What the user should hear of.
     pub notices: Vec<Notice>,
     /// Commits that nothing else would keep.
@@ -114,13 +114,12 @@ impl Keeper {
         let label = format!("{}-{attempt}", story.as_component());
         let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings) };
         let before = RefList::from_lines(&record)?;
-        for entry in before.owned(&OWNED) {
-            self.compare_ref(&entry.name, &entry.oid, refs, story, attempt, &mut findings).await?;
-        }
+        let comparison = Comparison { before: &before, now: refs, story, attempt };
+        self.compare_refs(&comparison, &mut findings).await?;
         if !findings.updates.is_empty() {
             self.repo.revive_tags(&fs::read(self.guard_dir().join("tags")).unwrap_or_default()).await?;
         }
-        self.clear_the_way(refs, story, attempt, &mut findings);
+        self.clear_the_way(&comparison, &mut findings);
         self.compare_stash(&StashEntry::from_lines(&record), refs, verdict, &mut findings).await?;
         let since = fs::read_to_string(self.guard_dir().join("head-log")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         findings.pins.extend(self.repo.head_log_since(since));
@@ -152,46 +151,6 @@ impl Keeper {
             }
         }
         Ok(sparse)
-    }
-
-    async fn compare_ref(
-        &self,
-        name: &str,
-        was: &Oid,
-        refs: &RefList,
-        story: &StoryId,
-        attempt: u32,
-        findings: &mut Findings,
-    ) -> Result<()> {
-        match refs.get(name) {
-            Some(is) if is == was => {}
-            None => {
-                findings.updates.push(RefUpdate::Set { name: name.to_owned(), to: was.clone() });
-                findings.notices.push(Notice::RefRestored { name: name.to_owned(), kept: None });
-            }
-            Some(is) if name.starts_with("refs/heads/") && self.repo.is_ancestor(was, is).await.unwrap_or(false) => {
-                findings.notices.push(Notice::RefMovedOn { name: name.to_owned(), to: is.short().to_owned() });
-            }
-            Some(is) => {
-                let kept = self.names.moved(story, attempt, name);
-                findings.updates.push(RefUpdate::Set { name: kept.clone(), to: is.clone() });
-                findings.updates.push(RefUpdate::Set { name: name.to_owned(), to: was.clone() });
-                findings.notices.push(Notice::RefRestored { name: name.to_owned(), kept: Some(kept) });
-            }
-        }
-        Ok(())
-    }
-
-    /// A branch named above or below ours makes ours impossible: it is kept under another name.
-    fn clear_the_way(&self, refs: &RefList, story: &StoryId, attempt: u32, findings: &mut Findings) {
-        let below = format!("{}/", self.names.branch());
-        let above = refs.get("refs/heads/ralph").map(|oid| ("refs/heads/ralph".to_owned(), oid));
-        for (name, oid) in refs.below(&below).map(|entry| (entry.name.clone(), &entry.oid)).chain(above) {
-            let kept = self.names.moved(story, attempt, &name);
-            findings.updates.push(RefUpdate::Set { name: kept.clone(), to: oid.clone() });
-            findings.updates.push(RefUpdate::Delete { name: name.clone(), from: oid.clone() });
-            findings.notices.push(Notice::RefInTheWay { name, kept });
-        }
     }
 
     /// The user's entries come back in their order; those that the failed agent made go with it.

@@ -40,6 +40,8 @@ enum Bytes {
     With(LineEnds),
     /// From the copy of this number.
     Copied(usize),
+    /// As a checkout writes them: there was no room for a copy.
+    Uncopied,
 }
 
 /// Where keepsakes are added to.
@@ -130,6 +132,7 @@ impl Keeper {
             let bytes = match kept {
                 Bytes::Copied(number) => fs::read(self.keepsake_dir().join(number.to_string()))?,
                 Bytes::With(ends) => ends.applied(&fs::read(&path)?),
+                Bytes::Uncopied => continue,
             };
             fs::write(&path, bytes).with_context(|| format!("cannot restore {}", path.display()))?;
             rewritten.push(version.path);
@@ -153,10 +156,10 @@ impl Keeper {
         }
     }
 
-    /// The files that have a copy.
-    pub(super) fn copied(&self) -> Vec<PathBuf> {
-        let copied = self.keepsakes().into_iter().filter(|(_, bytes)| matches!(bytes, Bytes::Copied(_)));
-        copied.map(|(version, _)| version.path).collect()
+    /// The files whose bytes may become others of the same number, for the same object.
+    pub(super) fn filtered(&self) -> Vec<PathBuf> {
+        let filtered = self.keepsakes().into_iter().filter(|(_, bytes)| !matches!(bytes, Bytes::With(_)));
+        filtered.map(|(version, _)| version.path).collect()
     }
 
     fn keepsakes(&self) -> HashMap<Version, Bytes> {
@@ -193,7 +196,11 @@ impl Shelf<'_> {
     fn add_copy(&mut self, version: &Version) -> Result<()> {
         let path = self.keeper.repo.place.top.join(&version.path);
         let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
-        if !meta.is_file() || meta.len() > SMALL.min(self.room) {
+        if !meta.is_file() {
+            return Ok(());
+        }
+        if meta.len() > SMALL.min(self.room) {
+            self.add(version, Bytes::Uncopied);
             return Ok(());
         }
         fs::copy(&path, self.keeper.keepsake_dir().join(self.next.to_string()))
@@ -221,6 +228,7 @@ impl Bytes {
         match text {
             "lf" => Some(Bytes::With(LineEnds::Lf)),
             "crlf" => Some(Bytes::With(LineEnds::CrLf)),
+            "uncopied" => Some(Bytes::Uncopied),
             number => number.parse().ok().map(Bytes::Copied),
         }
     }
@@ -232,6 +240,7 @@ impl fmt::Display for Bytes {
             Bytes::With(LineEnds::Lf) => f.write_str("lf"),
             Bytes::With(LineEnds::CrLf) => f.write_str("crlf"),
             Bytes::Copied(number) => write!(f, "{number}"),
+            Bytes::Uncopied => f.write_str("uncopied"),
         }
     }
 }

@@ -79,7 +79,7 @@ impl Keeper {
             return Ok(Landed::Impossible(format!("git could not add every file: {unkept}")));
         }
         let quiet = findings.are_none();
-        let mut notices = findings.notices;
+        let mut notices = std::mem::take(&mut findings.notices);
         let parents = match lines {
             Lines::Single(oid) => vec![oid],
             Lines::Apart { branch, head: elsewhere } => {
@@ -98,12 +98,12 @@ impl Keeper {
         let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
         let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;
         let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
-        let (abandoned, notice) = self.keep_abandoned(findings.pins, &kept, &story.id, attempt).await?.unzip();
+        let (abandoned, notice) = self.keep_abandoned(std::mem::take(&mut findings.pins), &kept, &story.id, attempt).await?.unzip();
         notices.extend(notice);
         let updates: Vec<RefUpdate> = abandoned.into_iter().chain(self.branch_to(&refs, &commit)).collect();
         let reason = format!("commit: checkpoint: {}", story.id);
         // A branch that is in the way of ours must be gone before ours can come back.
-        self.repo.update_refs(&findings.updates, &reason).await?;
+        self.restore_refs(&findings, &reason).await?;
         self.repo.update_refs(&updates, &reason).await?;
         notices.extend(self.put_right(head.as_ref(), &label).await?);
         notices.extend(self.restore_ignored()?);

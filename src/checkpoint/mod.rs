@@ -7,6 +7,7 @@
 
 mod baseline;
 mod begin;
+mod foreign_refs;
 mod guard;
 mod home;
 mod ignored_copies;

@@ -29,6 +29,8 @@ pub enum Notice {
     RefRestored { name: String, kept: Option<String> },
     /// A branch has got new commits; it is left alone.
     RefMovedOn { name: String, to: String },
+    /// A branch was changed where somebody else works on it; it is left alone.
+    RefOfOthers { name: String, kept: Option<String> },
     /// A branch made the run's own branch impossible, and was moved.
     RefInTheWay { name: String, kept: String },
     /// Stash entries were missing and are back; entries of a failed attempt went with it.

@@ -43,7 +43,7 @@ impl Keeper {
         let snapshot = self.snapshot_after(walked, &footing.base).await?;
         let staged = if staged { self.staged(&snapshot.tree, &footing.base).await? } else { None };
         let mut parents = self.everything(&refs, head.as_ref(), staged.as_ref(), &footing.checkpoint);
-        let loose = self.repo.loose_commits(findings.pins, &parents).await?;
+        let loose = self.repo.loose_commits(std::mem::take(&mut findings.pins), &parents).await?;
         parents.extend(&loose);
         let rescue = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt)).await?;
         let name = free_name(&refs, &self.names.attempt(story, attempt));
@@ -54,10 +54,11 @@ impl Keeper {
             self.repo.update_refs(&updates, &reason).await?;
         } else {
             // A branch that was in the way of ours must be gone before ours can come back.
-            updates.extend(findings.updates);
+            updates.append(&mut findings.updates);
             self.repo.update_refs(&updates, &reason).await?;
             self.repo.update_refs(&self.branch_to(&refs, &footing.checkpoint), &reason).await?;
         }
+        self.restore_refs(&findings, &reason).await?;
 
         let mut notices = findings.notices;
         notices.extend(self.put_right(head.as_ref(), &label).await?);

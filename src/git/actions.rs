@@ -245,7 +245,15 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn attach_head(&self, branch: &str, reason: &str) -> Result<()> {
-        self.git.call(["symbolic-ref", "-m", reason, "HEAD", branch]).output().await.map(drop)
+        self.point("HEAD", branch, reason).await
+    }
+
+    /// Makes a ref stand for another one.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn point(&self, name: &str, target: &str, reason: &str) -> Result<()> {
+        self.git.call(["symbolic-ref", "-m", reason, name, target]).output().await.map(drop)
     }
 
     /// Puts HEAD on a commit, touching neither index nor work tree.

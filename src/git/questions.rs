@@ -155,13 +155,20 @@ impl Repo {
         if let Some(entry) = refs.head() {
             return Ok(Head::Branch { name: entry.name.clone(), oid: entry.oid.clone() });
         }
-        let symbolic = self.git.call(["symbolic-ref", "-q", "HEAD"]).answer().await?;
-        if symbolic.code == 0 {
-            let name = String::from_utf8_lossy(&symbolic.stdout).trim_end().to_owned();
+        if let Some(name) = self.target_of("HEAD").await? {
             return Ok(Head::Unborn { name });
         }
         let oid = self.git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).line().await?;
         Ok(Head::Detached { oid: oid.parse()? })
+    }
+
+    /// The ref that a symbolic one stands for.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn target_of(&self, name: &str) -> Result<Option<String>> {
+        let answer = self.git.call(["symbolic-ref", "-q", name]).answer().await?;
+        Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
     }
 
     /// The branches that are checked out in other work trees, with the path of each.

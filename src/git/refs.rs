@@ -17,6 +17,8 @@ pub struct RefEntry {
     pub head: bool,
     /// The commit that it leads to, if it leads to one.
     pub commit: Option<Oid>,
+    /// The ref that it stands for, if it is a symbolic one.
+    pub symref: Option<String>,
 }
 
 /// All refs of a repository.
@@ -25,7 +27,8 @@ pub struct RefList(Vec<RefEntry>);
 
 impl RefList {
     /// The arguments of the one question.
-    pub const QUERY: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(objecttype) %(*objecttype)%(*objectname) %(HEAD) %(refname)"];
+    pub const QUERY: [&str; 2] =
+        ["for-each-ref", "--format=%(objectname) %(objecttype) %(*objecttype)%(*objectname) %(HEAD) %(refname) %(symref)"];
 
     /// Parses the answer to [`RefList::QUERY`].
     ///
@@ -36,14 +39,15 @@ impl RefList {
             let (oid, rest) = line.split_once(' ').context("no object id")?;
             let (kind, rest) = rest.split_once(' ').context("no object type")?;
             let (peeled, rest) = rest.split_once(' ').context("no peeled object")?;
-            let (head, name) = (rest.starts_with('*'), rest.get(2..).context("no ref name")?);
+            let (head, names) = (rest.starts_with('*'), rest.get(2..).context("no ref name")?);
+            let (name, symref) = named(names);
             let oid: Oid = oid.parse()?;
             let commit = match (kind, peeled.strip_prefix("commit")) {
                 ("commit", _) => Some(oid.clone()),
                 (_, Some(commit)) => Some(commit.parse()?),
                 _ => None,
             };
-            Ok(RefEntry { name: name.to_owned(), oid, head, commit })
+            Ok(RefEntry { name, oid, head, commit, symref })
         };
         let text = String::from_utf8_lossy(output);
         let entries = text.lines().map(parse).collect::<Result<_>>().context("git for-each-ref answered in an unknown form")?;
@@ -59,7 +63,11 @@ impl RefList {
     /// The list as text, one ref a line; HEAD is not part of it.
     #[must_use]
     pub fn lines(&self) -> String {
-        self.0.iter().map(|entry| format!("ref {} {}\n", entry.oid, entry.name)).collect()
+        let line = |entry: &RefEntry| match &entry.symref {
+            Some(target) => format!("ref {} {} {target}\n", entry.oid, entry.name),
+            None => format!("ref {} {}\n", entry.oid, entry.name),
+        };
+        self.0.iter().map(line).collect()
     }
 
     /// Reads what [`RefList::lines`] wrote, among other lines.
@@ -68,8 +76,9 @@ impl RefList {
     /// If a line is damaged.
     pub fn from_lines(text: &str) -> Result<Self> {
         let parse = |line: &str| {
-            let (oid, name) = line.split_once(' ').context("a damaged record of refs")?;
-            Ok(RefEntry { name: name.to_owned(), oid: oid.parse()?, head: false, commit: None })
+            let (oid, names) = line.split_once(' ').context("a damaged record of refs")?;
+            let (name, symref) = named(names);
+            Ok(RefEntry { name, oid: oid.parse()?, head: false, commit: None, symref })
         };
         Ok(RefList(text.lines().filter_map(|line| line.strip_prefix("ref ")).map(parse).collect::<Result<_>>()?))
     }
@@ -89,10 +98,16 @@ impl RefList {
         self.0.iter().filter_map(|entry| entry.commit.as_ref())
     }
 
+    /// The ref of a full name.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<&RefEntry> {
+        self.0.iter().find(|entry| entry.name == name)
+    }
+
     /// What a full ref name points at.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Oid> {
-        self.0.iter().find(|entry| entry.name == name).map(|entry| &entry.oid)
+        self.entry(name).map(|entry| &entry.oid)
     }
 
     /// The branch that HEAD is on, if it has commits.
@@ -105,6 +120,12 @@ impl RefList {
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a RefEntry> {
         self.0.iter().filter(move |entry| entry.name.starts_with(prefix))
     }
+}
+
+/// The name of a ref and of the one that it stands for; names hold no blanks.
+fn named(names: &str) -> (String, Option<String>) {
+    let (name, target) = names.split_once(' ').unwrap_or((names, ""));
+    (name.to_owned(), Some(target.to_owned()).filter(|target| !target.is_empty()))
 }
 
 /// One line of a ref transaction; an old value makes it fail if the ref has moved.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{env, io};
 
 use super::child::{Child, Ends};
 use super::launch::Launch;
@@ -46,30 +46,39 @@ impl Program {
         };
         let ((from_out, stdout), (from_err, stderr)) = (io::pipe()?, io::pipe()?);
         let ends = Ends { stdin: to_child.map(Into::into), stdout: from_out.into(), stderr: from_err.into() };
-        let (program, cwd, env) = (c_string(self.found()?.as_bytes())?, c_string(self.cwd.as_os_str().as_bytes())?, self.c_env()?);
+        let (cwd, env) = (c_string(self.cwd.as_os_str().as_bytes())?, self.c_env()?);
         let words = [&self.program].into_iter().chain(&self.args);
         let args = words.map(|word| c_string(word.as_bytes())).collect::<io::Result<Vec<_>>>()?;
         let launch = |program: &CStr, args: &[CString]| {
             let (stdin, stdout, stderr) = (stdin.as_ref().map(AsFd::as_fd), stdout.as_fd(), stderr.as_fd());
             Launch { program, args, env: &env, cwd: &cwd, stdin, stdout, stderr }.start()
         };
-        Child::start(ends, || match launch(&program, &args) {
-            // A script that does not say what it is for is one for the shell, as everywhere.
-            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
-                let args: Vec<CString> = [c"sh".to_owned(), program.clone()].into_iter().chain(args.iter().skip(1).cloned()).collect();
-                launch(c"/bin/sh", &args)
+        Child::start(ends, || {
+            let mut outcome = Err(io::Error::from_raw_os_error(libc::ENOENT));
+            for program in self.candidates() {
+                let program = c_string(program.as_bytes())?;
+                match launch(&program, &args) {
+                    // A script that does not say what it is for is one for the shell, as everywhere.
+                    Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                        let words = [c"sh".to_owned(), program].into_iter().chain(args.iter().skip(1).cloned());
+                        return launch(c"/bin/sh", &words.collect::<Vec<_>>());
+                    }
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
+                    // There may be a better one further on, but if not, this is what is wrong.
+                    Err(error) if error.raw_os_error() == Some(libc::EACCES) => outcome = Err(error),
+                    started => return started,
+                }
             }
-            started => started,
+            outcome
         })
     }
 
-    /// Where the program is: a mere name is looked for on the path that the child gets to see.
-    fn found(&self) -> io::Result<OsString> {
+    /// Where the program may be: a mere name is looked for on the path that the child gets to see.
+    fn candidates(&self) -> Vec<OsString> {
         if self.program.as_bytes().contains(&b'/') {
-            return Ok(self.program.clone());
+            return vec![self.program.clone()];
         }
-        let found = on_path(&self.program, &self.env, &self.cwd);
-        found.map(PathBuf::into_os_string).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+        env::split_paths(search_path(&self.env)).map(|dir| Path::new(".").join(dir).join(&self.program).into_os_string()).collect()
     }
 
     fn c_env(&self) -> io::Result<Vec<CString>> {
@@ -90,8 +99,12 @@ pub(super) enum Input {
 /// Where a program of that name is, by the `PATH` of an environment.
 #[must_use]
 pub fn on_path(name: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Option<PathBuf> {
-    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
-    which::which_in(name, path, cwd).ok()
+    which::which_in(name, Some(search_path(env)), cwd).ok()
+}
+
+/// What an environment says about where programs are; what the system looks through if it says nothing.
+fn search_path(env: &[(OsString, OsString)]) -> &OsStr {
+    env.iter().rev().find(|(name, _)| name == "PATH").map_or(OsStr::new("/bin:/usr/bin"), |(_, path)| path)
 }
 
 fn c_string(text: &[u8]) -> io::Result<CString> {

@@ -270,6 +270,10 @@ fn notice_words(notice: &Notice) -> String {
         Notice::RefRestored { name, kept: Some(kept) } => {
             format!("the agent rewrote {name}, it is back; the agent's version is kept as {kept}")
         }
+        Notice::RefOfOthers { name, kept: None } => format!("another run has changed {name}, it is left alone"),
+        Notice::RefOfOthers { name, kept: Some(kept) } => {
+            format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}")
+        }
         Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}, it is left alone"),
         Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch, it is kept as {kept}"),
         Notice::StashRestored { gone, taken: 0 } => {

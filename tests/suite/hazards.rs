@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use crate::support::{COMPLETE, World, moving_main};
 
@@ -433,13 +434,17 @@ fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
     world.git(&["config", "filter.up.smudge", "tr a-z A-Z"]);
     world.write(".gitattributes", "*.up filter=up\n");
     world.write("x.up", "MiXed\n");
+    // Too big for a copy: it comes back as a checkout writes it.
+    let big = "LARGE FILE\n".repeat(100_000);
+    world.write("big.up", &big);
     world.git(&["add", "-A"]);
     world.git(&["commit", "-qm", "more"]);
     world.stories(1, "max-retries = 2");
     // The same inode and the same size: within a second, git knows no difference.
-    world.agent(&format!("echo MIXED >x.up; {FAILED}"));
+    world.agent(&format!("echo MIXED >x.up; yes 'large file' | head -100000 >big.up; {FAILED}"));
     world.start(&[]).code(1);
     assert_eq!(world.read("x.up"), "MiXed\n", "rolled back");
+    assert!(world.read("big.up") == big, "rolled back");
     world.ralph(&["abort"]).code(0);
     assert_eq!(world.read("x.up"), "MiXed\n", "aborted");
 }
@@ -583,6 +588,69 @@ fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
     assert!(world.ralph(&["status"]).code(0).stdout.contains("failed"));
     let noticed = world.events().into_iter().any(|event| event["notice"]["kind"] == "ref-moved-on");
     assert!(noticed);
+}
+
+#[test]
+fn a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was() {
+    let world = World::new();
+    world.git(&["symbolic-ref", "refs/heads/current", "refs/heads/ralph/work"]);
+    world.git(&["symbolic-ref", "refs/tags/latest", "refs/heads/ralph/work"]);
+    world.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    world.stories(3, "max-retries = 0");
+    world.agent(&format!(
+        "echo x >>x; test $RALPH_STORY = 3 || {{ {COMPLETE}; exit; }}
+         git symbolic-ref -d refs/tags/latest; git update-ref --no-deref refs/heads/alias HEAD; {FAILED}"
+    ));
+    let output = world.start(&["--limit", "2"]).code(0);
+    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+    assert_eq!(world.git(&["rev-parse", "refs/tags/latest"]), world.git(&["rev-parse", "ralph/work"]));
+    world.ralph(&["resume"]).code(1).says("the agent deleted refs/tags/latest, it is back").says("the agent rewrote refs/heads/alias");
+    for (name, target) in [("heads/current", "ralph/work"), ("tags/latest", "ralph/work"), ("heads/alias", "main")] {
+        assert_eq!(world.git(&["symbolic-ref", &format!("refs/{name}")]), format!("refs/heads/{target}"), "{name}");
+    }
+    assert!(world.has_ref("refs/ralph/work/moved/3/1/heads/alias"));
+}
+
+#[test]
+fn a_run_in_another_work_tree_is_not_the_agents_doing() {
+    let world = World::new();
+    let linked = world.outside("linked");
+    world.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
+    let (bad, begun, done) = (world.outside("bad"), world.outside("begun"), world.outside("done"));
+    let waits = |file: &Path| format!("while [ ! -e {} ]; do sleep 0.02; done", file.display());
+    world.change("other", "max-retries = 1\n[[story]]\nid = \"1\"\ntitle = \"Other\"\n");
+    let other = world.program(
+        "other",
+        &format!(
+            "test $RALPH_ATTEMPT = 1 || {{ echo good >good; {COMPLETE}; exit; }}
+             echo bad >bad; git add bad; git commit -qm bad; touch {}; {}; {FAILED}",
+            bad.display(),
+            waits(&begun)
+        ),
+    );
+    let mut beside = World::empty();
+    beside.repo = linked;
+    let running = beside.spawn(&["start", "other", "--finish", "keep", "--", &other]);
+    world.wait_for("the other agent", || bad.exists());
+    world.stories(1, "");
+    world.agent(&format!("touch {}; {}; echo x >x; {COMPLETE}", begun.display(), waits(&done)));
+    let ours = world.spawn_start(&[]);
+    running.finish().code(0);
+    fs::write(&done, "").unwrap();
+    ours.finish().code(0).says("another run has changed refs/heads/ralph/other, it is left alone");
+    assert_eq!(world.subjects("ralph/other"), ["checkpoint: 1", "initial state", "first"]);
+    assert_eq!(beside.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept() {
+    let world = World::new();
+    let linked = world.outside("linked");
+    world.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
+    let before = world.git(&["rev-parse", "side"]);
+    failing(&world, &format!("(cd {}; git commit -q --amend -m amended)", linked.display()));
+    assert_eq!(world.subjects("side"), ["amended"]);
+    assert_eq!(world.git(&["rev-parse", "refs/ralph/work/moved/1/1/heads/side"]), before);
 }
 
 #[test]

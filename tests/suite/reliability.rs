@@ -87,6 +87,26 @@ const TABLE: &[(&str, &str, &str)] = &[
         "all are back, its versions are kept",
         "branches_tags_and_stash_entries_that_the_agent_destroys_come_back",
     ),
+    (
+        "destroys what came between two attempts",
+        "it comes back too",
+        "what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it",
+    ),
+    (
+        "deletes or replaces a symbolic ref",
+        "it stands for what it stood for; one that merely moves with its target is no change",
+        "a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was",
+    ),
+    (
+        "another run works in another work tree meanwhile",
+        "its branch is left alone and said",
+        "a_run_in_another_work_tree_is_not_the_agents_doing",
+    ),
+    (
+        "a branch is rewritten in the other work tree that it is checked out in",
+        "it is left alone and said, what it was is kept",
+        "a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept",
+    ),
     ("stashes, then fails", "its entry goes with the attempt and is kept there", "what_a_failed_agent_stashes_goes_with_it_and_is_kept"),
     ("commits to another branch", "left alone, and said", "a_branch_that_merely_moves_on_is_left_alone_and_said"),
     (

@@ -1,6 +1,7 @@
 //! The runtime is never blocked, and every git call has a limit that really ends it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::support::{COMPLETE, World, is_gone, which};
@@ -55,6 +56,53 @@ fn a_hanging_git_is_a_fatal_error_with_words() {
     assert_eq!(world.branch(), "main", "nothing was touched yet");
     fs::remove_file(world.outside("bin/git")).unwrap();
     world.start(&[]).code(0);
+}
+
+/// The program `worker` in a directory of its own.
+fn worker(world: &World, dir: &str, script: &str) -> String {
+    let dir = world.outside(dir);
+    let file = dir.join("worker");
+    fs::create_dir(&dir).unwrap();
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    dir.display().to_string()
+}
+
+fn look_first_in(world: &mut World, dirs: &[String]) {
+    let path = world.env().iter().find(|(name, _)| name == "PATH").unwrap().1.clone();
+    world.set_env("PATH", &format!("{}:{path}", dirs.join(":")));
+}
+
+#[test]
+fn a_program_is_found_where_a_shell_would_find_it() {
+    let mut world = World::new();
+    world.stories(1, "max-retries = 0");
+    // The first one cannot be run; the second one does not say what it is for, and is one for the shell.
+    let dirs = [worker(&world, "first", "#!/nowhere/interpreter\n"), worker(&world, "second", &format!("{COMPLETE}\n"))];
+    look_first_in(&mut world, &dirs);
+    world.ralph(&["start", "work", "--", "worker"]).code(0);
+    assert_eq!(world.count("checkpoint-landed"), 1);
+}
+
+#[test]
+fn what_keeps_a_program_from_being_started_is_said() {
+    let mut world = World::new();
+    world.stories(1, "max-retries = 1");
+    let dir = worker(&world, "programs", "#!/bin/sh\nchmod -x $0\n");
+    look_first_in(&mut world, &[dir]);
+    world.ralph(&["start", "work", "--", "worker"]).code(1).says("Permission denied");
+}
+
+#[test]
+fn without_a_path_programs_are_where_the_system_has_them() {
+    let world = World::new();
+    world.stories(1, "");
+    let agent = world.agent(&format!("PATH=/usr/bin:/bin; {COMPLETE}"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_git-ralph"));
+    command.args(["start", "work", "--", &agent]).current_dir(&world.repo).env_clear();
+    command.envs(world.env().iter().filter(|(name, _)| name != "PATH").map(|(k, v)| (k, v)));
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -78,7 +78,8 @@ impl Program {
         if self.program.as_bytes().contains(&b'/') {
             return vec![self.program.clone()];
         }
-        env::split_paths(search_path(&self.env)).map(|dir| Path::new(".").join(dir).join(&self.program).into_os_string()).collect()
+        let files = env::split_paths(search_path(&self.env)).map(|dir| Path::new(".").join(dir).join(&self.program));
+        files.filter(|file| self.cwd.join(file).is_file()).map(PathBuf::into_os_string).collect()
     }
 
     fn c_env(&self) -> io::Result<Vec<CString>> {

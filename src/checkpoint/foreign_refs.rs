@@ -16,6 +16,8 @@ pub(super) struct Comparison<'a> {
     pub now: &'a RefList,
     pub story: &'a StoryId,
     pub attempt: u32,
+    /// The branches that somebody worked on in other work trees, before the attempt as well as now.
+    pub elsewhere: &'a [String],
 }
 
 impl Keeper {
@@ -43,7 +45,7 @@ impl Keeper {
         if refs.another_run_worked_on(name) {
             // It keeps what it takes away.
             findings.notices.push(Notice::RefOfOthers { name: name.clone(), kept: None });
-        } else if now.is_some() && self.repo.checked_out_elsewhere().await?.iter().any(|(branch, _)| branch == name) {
+        } else if now.is_some() && refs.elsewhere.contains(name) {
             let kept = self.names.moved(refs.story, refs.attempt, name);
             findings.updates.push(RefUpdate::Set { name: kept.clone(), to: was.oid.clone() });
             findings.notices.push(Notice::RefOfOthers { name: name.clone(), kept: Some(kept) });

@@ -75,6 +75,7 @@ impl Keeper {
         self.copy_ignored().context("cannot copy ignored files")?;
         self.keep_submodules(Moment::Attempt).await?;
         note(&dir.join("head-log"), &self.repo.head_log_length().to_string())?;
+        note(&dir.join("elsewhere"), &self.repo.worked_on_elsewhere().join("\n"))?;
         note(&dir.join("operation-commits"), &self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>())?;
         self.keep_git_files(&dir.join("git-dir"))
     }
@@ -114,7 +115,10 @@ impl Keeper {
         let label = format!("{}-{attempt}", story.as_component());
         let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings) };
         let before = RefList::from_lines(&record)?;
-        let comparison = Comparison { before: &before, now: refs, story, attempt };
+        let known = fs::read_to_string(self.guard_dir().join("elsewhere")).unwrap_or_default();
+        let mut elsewhere = self.repo.worked_on_elsewhere();
+        elsewhere.retain(|branch| known.lines().any(|line| line == branch));
+        let comparison = Comparison { before: &before, now: refs, story, attempt, elsewhere: &elsewhere };
         self.compare_refs(&comparison, &mut findings).await?;
         if !findings.updates.is_empty() {
             self.repo.revive_tags(&fs::read(self.guard_dir().join("tags")).unwrap_or_default()).await?;

@@ -200,6 +200,19 @@ impl Repo {
         Ok(found)
     }
 
+    /// The branches that somebody works on in other work trees, as far as files tell, which costs no process: those that are checked
+    /// out there or being rebased.
+    #[must_use]
+    pub fn worked_on_elsewhere(&self) -> Vec<String> {
+        let common = &self.place.common_dir;
+        let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_there = |dir: &PathBuf| fs::read_to_string(dir.join("gitdir")).is_ok_and(|file| dir.join(file.trim_end()).exists());
+        let others = linked.filter(is_there).chain([common.clone()]).filter(|dir| *dir != self.place.git_dir);
+        let files = others.flat_map(|dir| ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name"].map(|file| dir.join(file)));
+        let names = files.filter_map(|file| fs::read_to_string(file).ok());
+        names.map(|text| text.trim_end().trim_start_matches("ref: ").to_owned()).filter(|name| name.starts_with("refs/heads/")).collect()
+    }
+
     /// Everything that `git status` lists, ignored paths included, as the given index sees it.
     ///
     /// # Errors

@@ -648,9 +648,12 @@ fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_
     let linked = world.outside("linked");
     world.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
     let before = world.git(&["rev-parse", "side"]);
-    failing(&world, &format!("(cd {}; git commit -q --amend -m amended)", linked.display()));
+    world.git(&["branch", "other"]);
+    let rewrites = "git commit -q --amend -m amended";
+    failing(&world, &format!("(cd {}; {rewrites}); git worktree add -q ../agents other; (cd ../agents; {rewrites})", linked.display()));
     assert_eq!(world.subjects("side"), ["amended"]);
     assert_eq!(world.git(&["rev-parse", "refs/ralph/work/moved/1/1/heads/side"]), before);
+    assert_eq!(world.subjects("other"), ["first"], "in a work tree of the agent's own");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a command ended, as its exit status tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExitStatus {
     /// What was asked for is done.
     Done,
     /// The run stopped short: retries spent, stopped, gates red.
@@ -19,17 +19,17 @@ pub enum Ending {
     Interrupted,
 }
 
-impl Ending {
+impl ExitStatus {
     /// The number for the shell.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
-            Ending::Done => 0,
-            Ending::StoppedShort => 1,
-            Ending::NotPossible => 2,
-            Ending::Fatal => 128,
-            Ending::Usage => 129,
-            Ending::Interrupted => 130,
+            ExitStatus::Done => 0,
+            ExitStatus::StoppedShort => 1,
+            ExitStatus::NotPossible => 2,
+            ExitStatus::Fatal => 128,
+            ExitStatus::Usage => 129,
+            ExitStatus::Interrupted => 130,
         }
     }
 }
@@ -38,7 +38,7 @@ impl Ending {
 #[derive(Debug)]
 pub struct Problem {
     /// The exit status that it means.
-    pub ending: Ending,
+    pub ending: ExitStatus,
     message: String,
     hints: Vec<String>,
 }
@@ -46,20 +46,20 @@ pub struct Problem {
 impl Problem {
     /// Something that is not possible in this state: exit status 2.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self::with(Ending::NotPossible, message)
+        Self::with(ExitStatus::NotPossible, message)
     }
 
     /// Something that nothing can be done about here: exit status 128.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self::with(Ending::Fatal, message)
+        Self::with(ExitStatus::Fatal, message)
     }
 
     /// A command line that makes no sense: exit status 129.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::with(Ending::Usage, message)
+        Self::with(ExitStatus::Usage, message)
     }
 
-    fn with(ending: Ending, message: impl Into<String>) -> Self {
+    fn with(ending: ExitStatus, message: impl Into<String>) -> Self {
         Problem { ending, message: message.into(), hints: Vec::new() }
     }
 

@@ -8,15 +8,15 @@
 //!
 //! [`run::Event`] is the spine: a past fact, plain data. The [`run::Journal`] stores events, [`run::RunState`] is a
 //! fold of them, reporters render them. The machine ([`run::RunState::next`]) looks at the state and offers steps; the
-//! [`run::Orchestrator`] performs them and turns what came of them into events. What is about to be done is in the
+//! orchestrator performs them and turns what came of them into events. What is about to be done is in the
 //! journal before it is done, so a process that finds the journal of a killed one knows what may be half-done, and
 //! every half-done thing can be done again.
 //!
-//! The protocol on the repository is in [`checkpoint`]; it trusts recorded ids and a private index, never HEAD or the
-//! index that the agent may have touched.
+//! What is true is in [`branch`], the run's branch and refs; what is on the disk is in [`workspace`], the directory that an
+//! attempt works in. Both trust recorded ids and a private index, never HEAD or the index that the agent may have touched.
 
 pub mod agent;
-pub mod checkpoint;
+pub mod branch;
 pub mod cli;
 mod cmd;
 mod complete;
@@ -24,29 +24,36 @@ pub mod config;
 pub mod cost;
 pub mod error;
 mod fence;
+mod free_name;
 pub mod git;
 pub mod install;
 mod json;
+pub mod names;
 mod nearest;
 pub mod process;
-mod regular;
+mod relocate;
 pub mod report;
 pub mod run;
+mod safe_read;
+mod safe_write;
+mod shell_word;
 pub mod story;
+pub mod vault;
+pub mod workspace;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use error::{Ending, Problem};
+use error::{ExitStatus, Problem};
 use report::output;
 
 /// Parses the command line, does what it says, and turns the ending into an exit status.
 pub fn main() -> ExitCode {
     if let Some(answer) = complete::answer() {
         output::data(&answer);
-        return ExitCode::from(Ending::Done.code());
+        return ExitCode::from(ExitStatus::Done.code());
     }
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
@@ -65,7 +72,7 @@ pub fn main() -> ExitCode {
     let mut ending = ending.unwrap_or_else(|error| report_error(&error));
     if let Some(trouble) = output::trouble() {
         output::failure("fatal", &format!("cannot write to standard output: {trouble}"), &[]);
-        ending = Ending::Fatal;
+        ending = ExitStatus::Fatal;
     }
     ExitCode::from(ending.code())
 }
@@ -74,17 +81,17 @@ fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             output::data(&error.render().to_string());
-            ExitCode::from(Ending::Done.code())
+            ExitCode::from(ExitStatus::Done.code())
         }
         ErrorKind::InvalidSubcommand => {
-            output::behave_as_usual(config::Environment::capture().ok().as_ref());
+            output::set_usual_style(config::Environment::capture().ok().as_ref());
             let (text, hint) = unknown_command(error);
             output::failure("error", &text, &[hint]);
-            ExitCode::from(Ending::Usage.code())
+            ExitCode::from(ExitStatus::Usage.code())
         }
         _ => {
             let _ = error.print();
-            ExitCode::from(Ending::Usage.code())
+            ExitCode::from(ExitStatus::Usage.code())
         }
     }
 }
@@ -102,16 +109,16 @@ fn unknown_command(error: &clap::Error) -> (String, String) {
     (format!("'{}' is not a git ralph command{suggestion}", typed.escape_debug()), hint)
 }
 
-fn report_error(error: &anyhow::Error) -> Ending {
+fn report_error(error: &anyhow::Error) -> ExitStatus {
     // Where the configuration could be read, this has been settled by it.
-    output::behave_as_usual(config::Environment::capture().ok().as_ref());
-    if error.downcast_ref::<run::Quit>().is_some() {
-        output::failure("error", &format!("{error}"), &["git ralph resume".to_owned()]);
-        return Ending::Interrupted;
+    output::set_usual_style(config::Environment::capture().ok().as_ref());
+    if let Some(quit) = error.downcast_ref::<run::Quit>() {
+        output::failure("error", &format!("{error}"), std::slice::from_ref(&quit.again));
+        return ExitStatus::Interrupted;
     }
     let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
-    let (ending, hints) = problem.map_or((Ending::Fatal, &[][..]), |problem| (problem.ending, problem.hints()));
-    let label = if ending == Ending::Fatal { "fatal" } else { "error" };
+    let (ending, hints) = problem.map_or((ExitStatus::Fatal, &[][..]), |problem| (problem.ending, problem.hints()));
+    let label = if ending == ExitStatus::Fatal { "fatal" } else { "error" };
     output::failure(label, &format!("{error:#}"), hints);
     ending
 }

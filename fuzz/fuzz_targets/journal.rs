@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let stories = stories();
     let policy = Policy { max_retries: 1, jobs: 2, limit: Some(2), ..Policy::default() };
     let mut state = RunState::default();
-    let good = replay(path, |record| {
+    let good = replay(path, None, |record| {
         state.apply(&record.event);
         let _ = state.next(&stories, &policy);
     });

@@ -1,7 +1,7 @@
 //! Any file of tasks: no panic, and landing a story changes its marks and not another byte.
 #![no_main]
 
-use git_ralph::story::source::{Kind, Material, Page, apply, kind_of, marks, settle};
+use git_ralph::story::source::{Kind, Material, Page, apply, kind_of, mark_landed, marks};
 use libfuzzer_sys::fuzz_target;
 
 const KINDS: [Kind; 5] = [Kind::OpenSpec, Kind::SpecKit, Kind::Prd, Kind::Plan, Kind::Checklist];
@@ -13,9 +13,9 @@ fuzz_target!(|text: &str| {
         let _ = (Material { kind, main: page.clone(), beside: vec![page.clone()] }).read();
         let Ok(before) = marks(kind, &page) else { continue };
         let Some(story) = before.first().map(|mark| mark.story.clone()) else { continue };
-        let settled = settle(kind, &page, &page, &story).expect("what was read once is read again");
-        assert!(settled.strays.is_empty());
-        let landed = Page { text: apply(text, &settled.edits), ..page.clone() };
+        let marking = mark_landed(kind, &page, &page, &story).expect("what was read once is read again");
+        assert!(marking.strays.is_empty());
+        let landed = Page { text: apply(text, &marking.edits), ..page.clone() };
         let after = marks(kind, &landed).expect("a file that was ticked is still one");
         assert!(after.iter().filter(|mark| mark.story == story).all(|mark| mark.done));
         assert_eq!(before.len(), after.len());

@@ -1,7 +1,7 @@
 //! Whatever a client prints: no panic, little memory, and the same verdict however it is cut into pieces.
 #![no_main]
 
-use git_ralph::agent::{Format, Heard, Reader, Signal};
+use git_ralph::agent::{AgentReport, Format, Reader, Signal};
 use git_ralph::process::Exit;
 use git_ralph::run::{Verdict, judge};
 use jiff::Zoned;
@@ -15,12 +15,12 @@ fuzz_target!(|input: &[u8]| {
     for exit in [Exit::Success, Exit::Code { code: 1 }, Exit::Stalled { seconds: 9 }] {
         let whole = heard(format, output, output.len().max(1), &exit, &now);
         assert_eq!(heard(format, output, usize::from(*size) + 1, &exit, &now), whole);
-        let verdict = judge(&whole.signal, &exit, whole.trouble.as_ref());
+        let verdict = judge(&whole.signal, &exit, whole.trouble.as_ref(), &whole.words);
         assert!(verdict != Verdict::Promised || (whole.signal == Signal::Complete && whole.trouble.is_none()));
     }
 });
 
-fn heard(format: Format, output: &[u8], size: usize, exit: &Exit, now: &Zoned) -> Heard {
+fn heard(format: Format, output: &[u8], size: usize, exit: &Exit, now: &Zoned) -> AgentReport {
     let mut reader = Reader::new(format);
     for piece in output.chunks(size) {
         reader.feed(piece, &mut |_| {});

@@ -9,6 +9,7 @@ use super::{Format, PROFILES, Profile};
 use crate::config::{AgentChoice, Environment, GitConfig};
 use crate::error::Problem;
 use crate::process::Program;
+use crate::shell_word::quoted;
 
 /// An agent that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +155,7 @@ fn unknown(name: &str, config: &GitConfig) -> Problem {
     let known = config.subsections_with("cmd").chain(PROFILES.iter().map(|profile| profile.name));
     let suggestion = crate::nearest::suggestion(name, known);
     Problem::fatal(format!("there is no agent '{name}'{suggestion}"))
-        .hint(format!("git config ralph.{name}.cmd '<command that reads the prompt on stdin>'"))
+        .hint(format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd"))))
 }
 
 fn file_name(word: &str) -> String {

@@ -223,6 +223,8 @@ mod tests {
         let one_word_a_line: String = text.split_whitespace().map(|word| format!("{word}\n")).collect();
         assert_eq!(Signal::of(&one_word_a_line), Signal::Nothing);
         assert_eq!(Signal::of(&text), Signal::Nothing);
+        // Nor does it spoil the promise that follows it.
+        assert_eq!(Signal::of(&format!("{text}\n<promise>COMPLETE</promise>\n")), Signal::Complete);
     }
 
     #[test]

@@ -1,16 +1,21 @@
-//! When an allowance comes back, read from a client's own words: a time of day, a date, a span. Pure.
+//! When an allowance comes back, read from a client's own words: a time of day, a date, a span. What is not understood is unknown,
+//! never a wrong time. Pure.
 
 use std::sync::LazyLock;
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 use regex_lite::{Captures, Regex};
+
+use super::zones::{Found, zone_at};
 
 /// A time of day that has just passed is the one that was meant: its minute may not be over where it was measured.
 const JUST_PASSED: SignedDuration = SignedDuration::from_mins(10);
 /// How long to wait then.
 const A_MOMENT: SignedDuration = SignedDuration::from_secs(20);
+/// A date without a year that is further back than this is next year's.
+const LONG_AGO: SignedDuration = SignedDuration::from_hours(24);
 
 /// The seconds from now until then; negative if it has passed.
 pub fn seconds_until(then: Timestamp, now: &Zoned) -> i64 {
@@ -19,169 +24,298 @@ pub fn seconds_until(then: Timestamp, now: &Zoned) -> i64 {
 
 /// The reset that a text tells, if it tells one.
 pub fn reset_in(text: &str, now: &Zoned) -> Option<Timestamp> {
-    let announced = |behind: &str| iso(behind, now).or_else(|| clock(behind, now)).or_else(|| span(behind, now));
-    epoch(text).or_else(|| behind_keywords(text).find_map(announced))
+    static MARKED: LazyLock<Regex> = LazyLock::new(|| pattern(r"limit reached\|(\d{9,13})\b"));
+    let marked = MARKED.captures(text).and_then(|found| epoch(found[1].parse().ok()?));
+    marked.or_else(|| announcements(text).find_map(|(word, behind)| announced(&word, behind, now)))
 }
 
 /// Compiles a pattern that is part of the program.
 #[expect(clippy::expect_used, reason = "a pattern that is written here either always compiles or never")]
-fn pattern(text: &str) -> Regex {
+pub(super) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// `usage limit reached|1749924000`.
-fn epoch(text: &str) -> Option<Timestamp> {
-    static EPOCH: LazyLock<Regex> = LazyLock::new(|| pattern(r"limit reached\|(\d{9,13})\b"));
-    let number: i64 = EPOCH.captures(text)?[1].parse().ok()?;
+/// The words that announce a time: the preposition, if there is one, and what stands behind it.
+fn announcements(text: &str) -> impl Iterator<Item = (String, &str)> {
+    static KEYWORD: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"(?i)\b(?:resets?(?: time)?|try again|retry|retrying|available again|renews|refreshes|regain access|until)\b",
+            r"(?:[\s-]+(at|on|in|after)\b)?:?\s+"
+        ))
+    });
+    KEYWORD.captures_iter(text).filter_map(|found| {
+        let word = found.get(1).map_or(String::new(), |word| word.as_str().to_ascii_lowercase());
+        Some((word, &text[found.get(0)?.end()..]))
+    })
+}
+
+/// `at` and `on` announce a moment, `in` a span, `after` either. Only behind `in` and `after` a bare number is one of seconds.
+fn announced(word: &str, behind: &str, now: &Zoned) -> Option<Timestamp> {
+    match word {
+        "in" => span(behind, true, now),
+        "after" => stamp(behind).or_else(|| span(behind, true, now)).or_else(|| moment(behind, now)),
+        "at" | "on" => stamp(behind).or_else(|| moment(behind, now)),
+        _ => stamp(behind).or_else(|| moment(behind, now)).or_else(|| span(behind, false, now)),
+    }
+}
+
+/// `1794900000`.
+fn stamp(text: &str) -> Option<Timestamp> {
+    static STAMP: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d{10}|\d{13})\b"));
+    let found = STAMP.captures(text)?;
+    epoch(found[1].parse().ok()?).filter(|_| ends_here(&text[found[1].len()..]))
+}
+
+fn epoch(number: i64) -> Option<Timestamp> {
     if number > 100_000_000_000 { Timestamp::from_millisecond(number).ok() } else { Timestamp::from_second(number).ok() }
 }
 
-/// What stands behind the words that announce a time.
-fn behind_keywords(text: &str) -> impl Iterator<Item = &str> {
-    static KEYWORD: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?i)\b(?:resets?|try again|retry|retrying|available again|renews)\b(?:\s+(?:at|on|in|after))?:?\s+"));
-    KEYWORD.find_iter(text).map(|found| &text[found.end()..])
+/// A moment as far as it is told.
+#[derive(Debug, Default)]
+struct Moment {
+    day: Option<Day>,
+    weekday: Option<Weekday>,
+    time: Option<Time>,
+    zone: Option<TimeZone>,
 }
 
-/// `2026-11-16T01:03:00Z`, `2026-11-16 01:03 UTC`.
-fn iso(text: &str, now: &Zoned) -> Option<Timestamp> {
-    static ISO: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?i)^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?"));
-    let found = ISO.captures(text)?;
-    let number = |group: usize| found.get(group).map_or(Some(0), |digits| digits.as_str().parse::<i16>().ok());
-    let small = |group: usize| number(group).and_then(|number| i8::try_from(number).ok());
-    let date = Date::new(number(1)?, small(2)?, small(3)?).ok()?;
-    let time = Time::new(small(4)?, small(5)?, small(6)?, 0).ok()?;
-    let zone = match found.get(7).map(|zone| zone.as_str()) {
-        None => now.time_zone().clone(),
-        Some(name) => offset(name)?,
-    };
-    Some(date.to_datetime(time).to_zoned(zone).ok()?.timestamp())
+#[derive(Clone, Copy, Debug)]
+enum Day {
+    Date(Date),
+    /// Without a year.
+    OfMonth {
+        month: i8,
+        day: i8,
+    },
+    Today,
+    Tomorrow,
 }
 
-fn offset(name: &str) -> Option<TimeZone> {
-    if !name.starts_with(['+', '-']) {
-        return Some(TimeZone::UTC);
+/// `1:06am (UTC)`, `15:00 GMT+9`, `3am Europe/Berlin`, `Oct 6, 1pm`, `Dec 1`, `20 Nov 2026, 03:00`, `Mon 3am`, `tomorrow at 3pm`,
+/// `2026-11-16T01:03:00Z`: parts in any order, each at most once.
+fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let (mut moment, mut rest) = (Moment::default(), text);
+    loop {
+        let unread = skip_fillers(rest);
+        rest = match moment.read(unread)? {
+            Some(rest) => rest,
+            None if moment.has_begun() && moment.zone.is_none() => match zone_at(unread, now) {
+                Found::Zone(zone, rest) => {
+                    moment.zone = Some(zone);
+                    rest
+                }
+                Found::Unknown => return None,
+                Found::Nothing => break,
+            },
+            None => break,
+        };
     }
-    let digits: String = name.chars().filter(char::is_ascii_digit).collect();
-    let (hours, minutes): (i32, i32) = (digits[..2].parse().ok()?, digits[2..].parse().ok()?);
-    let seconds = (hours * 60 + minutes) * 60 * if name.starts_with('-') { -1 } else { 1 };
-    Some(jiff::tz::Offset::from_seconds(seconds).ok()?.to_time_zone())
+    moment.resolve(now)
 }
 
-/// `1:06am (UTC)`, `3pm (Europe/Berlin)`, `1:03 AM`, `Oct 6, 1pm`, `Oct 5th, 2026 1:03 AM`.
-fn clock(text: &str, now: &Zoned) -> Option<Timestamp> {
-    static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"^(?i:(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:(\d{4}),?\s+)?(?:at\s+)?)?",
-            r"(\d{1,2})(?::(\d\d))?\s*(?i:([ap])\.?m\b\.?)?(?:\s*\(([^)]*)\)|\s+([A-Z]{2,5}(?:[+-]\d{1,2}(?::?\d\d)?)?)(?:[^A-Za-z]|$))?"
-        ))
-    });
-    let found = CLOCK.captures(text)?;
-    let (month, afternoon) = (found.get(1), found.get(6));
-    // A bare number is no time of day.
-    if found.get(5).is_none() && afternoon.is_none() {
+/// What may stand between two parts.
+fn skip_fillers(text: &str) -> &str {
+    static FILLERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:[\s,]+(?:at|on)\b|[\s,]+|\bat\b)*\s*"));
+    FILLERS.find(text).map_or(text, |found| &text[found.end()..])
+}
+
+impl Moment {
+    fn has_begun(&self) -> bool {
+        self.day.is_some() || self.weekday.is_some() || self.time.is_some()
+    }
+
+    /// Reads one part and gives the text behind it, or that there is none; nothing at all if the part makes no sense.
+    #[expect(clippy::option_option, reason = "there are three answers")]
+    fn read<'a>(&mut self, text: &'a str) -> Option<Option<&'a str>> {
+        if let (None, Some((weekday, rest))) = (self.weekday, weekday(text)) {
+            self.weekday = Some(weekday);
+            return Some(Some(rest));
+        }
+        if self.day.is_none()
+            && let Some((day, rest)) = day(text)
+        {
+            self.day = Some(day?);
+            return Some(Some(rest));
+        }
+        if self.time.is_none()
+            && let Some((time, rest)) = time_of_day(text)
+        {
+            self.time = Some(time?);
+            return Some(Some(rest));
+        }
+        Some(None)
+    }
+
+    fn resolve(self, now: &Zoned) -> Option<Timestamp> {
+        let Moment { day, weekday, time, zone } = self;
+        let here = now.with_time_zone(zone.unwrap_or_else(|| now.time_zone().clone()));
+        let Some(day) = day else { return next_occurrence(weekday, time, &here) };
+        let date = match day {
+            Day::Date(date) => date,
+            Day::OfMonth { month, day } => near_date(month, day, &here)?,
+            Day::Today => here.date(),
+            Day::Tomorrow => here.date().tomorrow().ok()?,
+        };
+        // A day of the week that is another one than the date's means that one of them was misread.
+        if weekday.is_some_and(|weekday| weekday != date.weekday()) {
+            return None;
+        }
+        on(date, time, &here)
+    }
+}
+
+/// A day alone is its beginning; how much of the current one is meant is not known.
+fn on(date: Date, time: Option<Time>, here: &Zoned) -> Option<Timestamp> {
+    if time.is_none() && date == here.date() {
         return None;
     }
-    let zone = match found.get(7).or_else(|| found.get(8)) {
-        // The time of a zone that nobody knows is no time.
-        Some(name) => zone(name.as_str().trim())?,
-        None => now.time_zone().clone(),
-    };
-    let here = now.with_time_zone(zone.clone());
-    let time = time_of_day(&found)?;
-    let Some(month) = month else { return next_occurrence(time, &here) };
-    let month = month_number(month.as_str())?;
-    let day: i8 = found[2].parse().ok()?;
-    let year = found.get(3).map_or(Some(here.year()), |year| year.as_str().parse().ok())?;
-    let date = Date::new(year, month, day).ok()?;
-    let moment = |date: Date| Some(DateTime::from_parts(date, time).to_zoned(zone.clone()).ok()?.timestamp());
-    let then = moment(date)?;
-    // In December a date in January is next year's.
-    let long_ago = then < here.timestamp() - SignedDuration::from_hours(24);
-    if long_ago && found.get(3).is_none() { moment(date.checked_add(1.year()).ok()?) } else { Some(then) }
+    let time = time.unwrap_or(Time::midnight());
+    Some(date.to_datetime(time).to_zoned(here.time_zone().clone()).ok()?.timestamp())
 }
 
-fn time_of_day(found: &Captures<'_>) -> Option<Time> {
-    let hour: i8 = found[4].parse().ok()?;
-    let minute: i8 = found.get(5).map_or(Some(0), |minute| minute.as_str().parse().ok())?;
-    let hour = match found.get(6).map(|half| half.as_str().to_ascii_lowercase()) {
-        Some(_) if !(1..=12).contains(&hour) => return None,
-        Some(half) => hour % 12 + if half == "p" { 12 } else { 0 },
-        None => hour,
-    };
-    Time::new(hour, minute, 0, 0).ok()
+/// In December a date in January is next year's.
+fn near_date(month: i8, day: i8, here: &Zoned) -> Option<Date> {
+    let this_year = Date::new(here.year(), month, day).ok();
+    let yesterday = here.checked_sub(LONG_AGO).ok()?.date();
+    this_year.filter(|date| *date >= yesterday).or_else(|| Date::new(here.year() + 1, month, day).ok())
 }
 
-fn next_occurrence(time: Time, here: &Zoned) -> Option<Timestamp> {
-    let on = |date: Date| Some(DateTime::from_parts(date, time).to_zoned(here.time_zone().clone()).ok()?.timestamp());
-    let today = on(here.date())?;
-    let passed = here.timestamp().duration_since(today);
+/// The next time of day, or the next day of the week.
+fn next_occurrence(weekday: Option<Weekday>, time: Option<Time>, here: &Zoned) -> Option<Timestamp> {
+    let days = weekday.map_or(0, |weekday| weekday.since(here.weekday()));
+    let first = here.date().checked_add(i64::from(days).days()).ok()?;
+    let then = on(first, time, here)?;
+    let passed = here.timestamp().duration_since(then);
     if passed.is_negative() {
-        // Just before midnight, a time just after it on the clock of an hour ago.
-        Some(today)
+        Some(then)
     } else if passed <= JUST_PASSED {
         Some(here.timestamp() + A_MOMENT)
     } else {
-        on(here.date().checked_add(1.day()).ok()?)
+        on(first.checked_add(if weekday.is_some() { 7.days() } else { 1.day() }).ok()?, time, here)
     }
 }
 
-fn month_number(name: &str) -> Option<i8> {
-    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let at = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month))?;
+fn behind<'a>(found: &Captures<'_>, text: &'a str) -> &'a str {
+    found.get(0).map_or(text, |all| &text[all.end()..])
+}
+
+fn position<const N: usize>(names: [&str; N], name: &str) -> Option<i8> {
+    let at = names.iter().position(|known| name.eq_ignore_ascii_case(known))?;
     i8::try_from(at + 1).ok()
 }
 
-fn zone(name: &str) -> Option<TimeZone> {
-    let upper = name.to_ascii_uppercase();
-    match upper.strip_prefix("UTC").or_else(|| upper.strip_prefix("GMT")) {
-        Some("") => Some(TimeZone::UTC),
-        Some(hours) => offset(&padded(hours)?),
-        None if upper == "Z" => Some(TimeZone::UTC),
-        None if name.contains('/') => TimeZone::get(name).ok(),
-        None => None,
+/// `Mon`, `Thursday`.
+fn weekday(text: &str) -> Option<(Weekday, &str)> {
+    static WEEKDAY: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^(?i)(mon|tue|wed|thu|fri|sat|sun)(?:s|rs?|day|sday|nesday|rsday|urday)?\b\.?"));
+    let found = WEEKDAY.captures(text)?;
+    let number = position(["mon", "tue", "wed", "thu", "fri", "sat", "sun"], &found[1])?;
+    Some((Weekday::from_monday_one_offset(number).ok()?, behind(&found, text)))
+}
+
+/// `2026-11-20`, `Nov 20th, 2026`, `20 Nov`, `tomorrow`; a date that does not exist is none.
+fn day(text: &str) -> Option<(Option<Day>, &str)> {
+    const MONTH: &str =
+        concat!(r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", r"(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\b\.?");
+    static ISO: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d{4})-(\d\d)-(\d\d)(?:[Tt]|\b)"));
+    static MONTH_DAY: LazyLock<Regex> =
+        LazyLock::new(|| pattern(&format!(r"^(?i){MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(\d{{4}})\b)?")));
+    static DAY_MONTH: LazyLock<Regex> =
+        LazyLock::new(|| pattern(&format!(r"^(?i)(\d{{1,2}})(?:st|nd|rd|th)?\.?\s+(?:of\s+)?{MONTH}(?:,?\s+(\d{{4}})\b)?")));
+    static RELATIVE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:today|tonight|(tomorrow))\b"));
+    if let Some(found) = ISO.captures(text) {
+        let day = found[1].parse().ok().and_then(|year| Date::new(year, small(&found[2])?, small(&found[3])?).ok());
+        return Some((day.map(Day::Date), behind(&found, text)));
+    }
+    if let Some(found) = MONTH_DAY.captures(text) {
+        return Some((of_month(&found[1], &found[2], found.get(3).map(|year| year.as_str())), behind(&found, text)));
+    }
+    if let Some(found) = DAY_MONTH.captures(text) {
+        return Some((of_month(&found[2], &found[1], found.get(3).map(|year| year.as_str())), behind(&found, text)));
+    }
+    let found = RELATIVE.captures(text)?;
+    Some((Some(if found.get(1).is_some() { Day::Tomorrow } else { Day::Today }), behind(&found, text)))
+}
+
+fn small(digits: &str) -> Option<i8> {
+    digits.parse().ok()
+}
+
+fn of_month(month: &str, day: &str, year: Option<&str>) -> Option<Day> {
+    let month = position(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], month)?;
+    let day = small(day)?;
+    match year {
+        Some(year) => Some(Day::Date(Date::new(year.parse().ok()?, month, day).ok()?)),
+        // In a leap year it exists at all.
+        None => Date::new(2028, month, day).is_ok().then_some(Day::OfMonth { month, day }),
     }
 }
 
-/// `+9` as `+09:00`.
-fn padded(text: &str) -> Option<String> {
-    let sign = text.chars().next().filter(|sign| matches!(sign, '+' | '-'))?;
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    match digits.len() {
-        1 => Some(format!("{sign}0{digits}:00")),
-        2 => Some(format!("{sign}{digits}:00")),
-        4 => Some(format!("{sign}{digits}")),
-        _ => None,
+/// `3pm`, `3:45 PM`, `15:00`, `01:03:00.5`, `midnight`; a bare number is none.
+fn time_of_day(text: &str) -> Option<(Option<Time>, &str)> {
+    static CLOCK: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^(\d{1,2})(?::(\d\d)(?::(\d\d)(?:\.\d+)?)?)?(?:\s*([AaPp])(?:[Mm]\b|\.\s?[Mm]\b\.?))?"));
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:(noon)|midnight)\b"));
+    if let Some(found) = NAMED.captures(text) {
+        let hour = if found.get(1).is_some() { 12 } else { 0 };
+        return Some((Time::new(hour, 0, 0, 0).ok(), behind(&found, text)));
     }
+    let found = CLOCK.captures(text)?;
+    if found.get(2).is_none() && found.get(4).is_none() {
+        return None;
+    }
+    Some((clock(&found), behind(&found, text)))
 }
 
-/// `3600s`, `1h30m`, `3 days 4 hours 12 minutes`, `20 minutes`; a bare number is seconds.
-fn span(text: &str, now: &Zoned) -> Option<Timestamp> {
+fn clock(found: &Captures<'_>) -> Option<Time> {
+    let number = |group: usize| found.get(group).map_or(Some(0), |digits| small(digits.as_str()));
+    let hour = match (number(1)?, found.get(4).map(|half| half.as_str().to_ascii_lowercase())) {
+        (hour, Some(_)) if !(1..=12).contains(&hour) => return None,
+        (hour, Some(half)) => hour % 12 + if half == "p" { 12 } else { 0 },
+        (hour, None) => hour,
+    };
+    Time::new(hour, number(2)?, number(3)?, 0).ok()
+}
+
+/// `3600s`, `1h30m`, `3 days 4 hours 12 minutes`, `about an hour`, `less than a minute`; a bare number is seconds where that is usual.
+fn span(text: &str, bare: bool, now: &Zoned) -> Option<Timestamp> {
+    static VAGUE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^(?i)(?:about|approximately|approx\.?|around|less than|up to|another|~)\s*"));
+    static ARTICLE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:an?|one)\s+(second|minute|hour|day|week)\b"));
+    let text = VAGUE.find(text).map_or(text, |found| &text[found.end()..]);
+    let seconds = match ARTICLE.captures(text) {
+        Some(found) => unit_seconds(&found[1].to_ascii_lowercase()),
+        None => counted(text, bare)?,
+    };
+    now.timestamp().checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()
+}
+
+/// The sum of numbers with their units.
+fn counted(text: &str, bare: bool) -> Option<f64> {
     static PART: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r"(?i)^(?:,|and\b|\s)*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)?")
+        pattern(
+            r"(?i)^(?:,|and\b|\s)*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)?",
+        )
     });
-    let (mut rest, mut seconds, mut any) = (text, 0.0, false);
+    let (mut rest, mut seconds) = (text, None);
     while let Some(found) = PART.captures(rest) {
         let number: f64 = found[1].parse().ok()?;
         let unit = found.get(2).map_or(String::new(), |unit| unit.as_str().to_ascii_lowercase());
-        if unit.is_empty() && any {
-            break;
+        if unit.is_empty() && seconds.is_some() {
+            // `15h30`, not `in 2 hours, 3 stories are left`.
+            return seconds.filter(|_| !rest.starts_with(|c: char| c.is_ascii_digit()));
         }
-        seconds += number * unit_seconds(&unit);
-        any = true;
-        let end = found.get(2).or_else(|| found.get(1)).map_or(rest.len(), |last| last.end());
-        rest = &rest[end..];
+        rest = &rest[found.get(2).or_else(|| found.get(1))?.end()..];
         // The beginning of another word is no unit, and a number before a word counts something else.
-        if rest.starts_with(|c: char| c.is_alphabetic()) || (unit.is_empty() && !ends_here(rest)) {
+        if rest.starts_with(|c: char| c.is_alphabetic()) || (unit.is_empty() && !(bare && ends_here(rest))) {
             return None;
         }
+        seconds = Some(seconds.unwrap_or(0.0) + number * unit_seconds(&unit));
         if unit.is_empty() {
             break;
         }
     }
-    let duration = SignedDuration::try_from_secs_f64(seconds).ok().filter(|_| any)?;
-    now.timestamp().checked_add(duration).ok()
+    seconds
 }
 
 /// Whether a sentence ends.
@@ -196,6 +330,7 @@ fn unit_seconds(unit: &str) -> f64 {
         _ if unit.starts_with('m') => 60.0,
         _ if unit.starts_with('h') => 3600.0,
         _ if unit.starts_with('d') => 86400.0,
+        _ if unit.starts_with('w') => 7.0 * 86400.0,
         _ => 1.0,
     }
 }
@@ -204,9 +339,12 @@ fn unit_seconds(unit: &str) -> f64 {
 mod tests {
     use super::*;
 
+    fn at(text: &str, now: &str) -> Option<String> {
+        reset_in(text, &now.parse().unwrap()).map(|reset| reset.to_string())
+    }
+
     #[test]
     fn the_table_of_resets() {
-        let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().unwrap();
         let table = [
             ("You've hit your limit · resets 1:06am (UTC)", "2026-11-16T01:06:00Z"),
             ("You've hit your limit · resets 3pm (Europe/Berlin)", "2026-11-16T14:00:00Z"),
@@ -227,33 +365,102 @@ mod tests {
             ("resets at 2026-11-16T02:00:00Z", "2026-11-16T02:00:00Z"),
             ("resets at 2026-11-16 02:00 +02:00", "2026-11-16T00:00:00Z"),
             ("try again in 20 minutes", "2026-11-16T00:25:00Z"),
-            ("resets at 3:45 PM GMT+9", "2026-11-16T06:45:00Z"),
-            ("resets 15:00 (UTC+2)", "2026-11-16T13:00:00Z"),
-            ("resets 15:00 UTC", "2026-11-16T15:00:00Z"),
+            ("usage limit reached. It will reset in 2 hours 5 minutes. To continue", "2026-11-16T02:10:00Z"),
+            ("usage limit reached. It will reset in less than a minute.", "2026-11-16T00:06:00Z"),
+            ("try again in about an hour", "2026-11-16T01:05:00Z"),
             ("retry after 30", "2026-11-16T00:05:30Z"),
+            ("Retry-After: 30", "2026-11-16T00:05:30Z"),
+            ("You will regain access on 2026-12-01 at 00:00 UTC.", "2026-12-01T00:00:00Z"),
         ];
         for (text, expected) in table {
-            let expected: Timestamp = expected.parse().unwrap();
-            assert_eq!(reset_in(text, &now), Some(expected), "{text}");
+            assert_eq!(at(text, "2026-11-16T00:05:00[UTC]").as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    /// Wherever the machine is, a time with a zone is the same moment, and one without is the machine's.
+    #[test]
+    fn a_zone_that_is_told_is_never_lost_and_one_that_is_not_told_is_the_machines() {
+        // Tuesday evening in New York is Wednesday morning in Tokyo.
+        let (new_york, tokyo) = ("2026-11-17T19:30:00[America/New_York]", "2026-11-18T09:30:00[Asia/Tokyo]");
+        let same = [
+            ("resets 15:00 UTC", "2026-11-18T15:00:00Z"),
+            ("resets 15:00 GMT+9", "2026-11-18T06:00:00Z"),
+            ("resets at 3:45 PM GMT+9", "2026-11-18T06:45:00Z"),
+            ("resets 15:00 (UTC+2)", "2026-11-18T13:00:00Z"),
+            ("resets 15:00 CET", "2026-11-18T14:00:00Z"),
+            ("resets 3am Europe/Berlin", "2026-11-18T02:00:00Z"),
+            ("resets 3am (Europe/Berlin)", "2026-11-18T02:00:00Z"),
+            ("resets 5pm (PST)", "2026-11-18T01:00:00Z"),
+            ("resets 5:00 PM PST", "2026-11-18T01:00:00Z"),
+            ("resets 5:00 p.m. PST", "2026-11-18T01:00:00Z"),
+            ("resets at midnight Pacific time", "2026-11-18T08:00:00Z"),
+            ("resets Thursday, 3am (UTC)", "2026-11-19T03:00:00Z"),
+            ("resets Wed, Nov 18, 3am UTC", "2026-11-18T03:00:00Z"),
+            ("resets Dec 1 (UTC)", "2026-12-01T00:00:00Z"),
+            ("resets 20 Nov 2026, 03:00 UTC", "2026-11-20T03:00:00Z"),
+            ("resets 2026-11-20T03:00:00.000Z", "2026-11-20T03:00:00Z"),
+            ("resets at 1794900000", "2026-11-17T07:20:00Z"),
+            ("resets at 1794900000000", "2026-11-17T07:20:00Z"),
+            ("resets tomorrow at 3pm UTC", "2026-11-19T15:00:00Z"),
+        ];
+        for (text, expected) in same {
+            for now in [new_york, tokyo] {
+                assert_eq!(at(text, now).as_deref(), Some(expected), "{text}, {now}");
+            }
+        }
+        let local = [
+            ("resets 3pm", "2026-11-18T20:00:00Z", "2026-11-18T06:00:00Z"),
+            ("resets 15:00 local time", "2026-11-18T20:00:00Z", "2026-11-18T06:00:00Z"),
+            ("resets Dec 1", "2026-12-01T05:00:00Z", "2026-11-30T15:00:00Z"),
+            ("resets December 1st", "2026-12-01T05:00:00Z", "2026-11-30T15:00:00Z"),
+            ("resets tomorrow at 3pm", "2026-11-18T20:00:00Z", "2026-11-19T06:00:00Z"),
+            ("resets tomorrow", "2026-11-18T05:00:00Z", "2026-11-18T15:00:00Z"),
+            ("resets Mon 3am", "2026-11-23T08:00:00Z", "2026-11-22T18:00:00Z"),
+            ("resets Tue 3am", "2026-11-24T08:00:00Z", "2026-11-23T18:00:00Z"),
+            ("resets 2026-11-20", "2026-11-20T05:00:00Z", "2026-11-19T15:00:00Z"),
+            ("resets 20 Nov 2026, 03:00", "2026-11-20T08:00:00Z", "2026-11-19T18:00:00Z"),
+            ("available again after 3:00 PM", "2026-11-18T20:00:00Z", "2026-11-18T06:00:00Z"),
+        ];
+        for (text, in_new_york, in_tokyo) in local {
+            assert_eq!(at(text, new_york).as_deref(), Some(in_new_york), "{text} in New York");
+            assert_eq!(at(text, tokyo).as_deref(), Some(in_tokyo), "{text} in Tokyo");
         }
     }
 
     #[test]
-    fn words_without_a_time_tell_none() {
-        let now = Zoned::now();
+    fn a_time_that_is_not_understood_is_unknown_and_never_a_wrong_one() {
         for text in [
             "",
             "Please try again later.",
             "We will retry the request",
             "resets",
             "resets 25pm",
+            "resets 24:30",
+            "resets 15:00 XYZ",
+            "resets 15:00 (Mars/Olympus)",
+            "resets 15:00 Martian time",
+            "resets 15:000",
+            "resets 15:00 +2",
+            "resets at 15",
+            "resets 15",
+            "resets 15h30",
+            "resets 11/20/2026",
+            "resets in December",
+            "resets next Monday",
+            "resets in a few minutes",
             "try again at the next full moon",
             "limit reached|12",
+            "resets at 12345678901234567890",
             "resets Feb 31, 1pm",
-            "Try again at 20 Nov 2026 1:03 AM",
-            "resets 5:00 PM PST",
+            "resets 2026-02-31",
+            "resets 2026-13-01 03:00",
+            "resets Mon, Nov 20, 3am",
+            // The rest of this day, or all of it?
+            "resets Nov 17",
+            "resets Tuesday",
+            "resets today",
         ] {
-            assert_eq!(reset_in(text, &now), None, "{text}");
+            assert_eq!(at(text, "2026-11-17T19:30:00[America/New_York]"), None, "{text}");
         }
     }
 }

@@ -1,17 +1,20 @@
-//! What a client's complaint means: by its status if it has one, else by its words. Pure.
+//! What a client's complaint means: by the table of known sentences, else by its status, else by its words. Pure.
 
 use jiff::{Timestamp, Zoned};
 
 use super::Trouble;
 use super::reset::{reset_in, seconds_until};
+use super::sentences::{Class, ERROR_OPENINGS, OPENINGS, begins_with_a_known_sentence, class_of};
 use crate::process::Exit;
 
 /// A complaint longer than this is cut.
 const LONGEST_MESSAGE: usize = 1024;
 /// A wait from which on a refusal is an allowance that is used up rather than a rush.
 const LONG_WAIT: i64 = 60;
-/// A reset that is further away than this was misread.
+/// A reset that is further away than this was misread,
 const TOO_FAR: i64 = 40 * 24 * 3600;
+/// and one that has passed so long ago is not the one that is waited for.
+const LONG_PAST: i64 = -600;
 
 /// A complaint as a client makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,28 +41,22 @@ impl Fault {
         Fault { status, message: message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned() }
     }
 
-    /// What it means.
+    /// What it means: what a known sentence says, else the client's structured event, else the status, else single words.
     pub fn trouble(&self, clues: &Clues, now: &Zoned) -> Trouble {
+        let believable = |reset: &Timestamp| (LONG_PAST..TOO_FAR).contains(&seconds_until(*reset, now));
+        let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(believable);
         let words = self.message.to_lowercase();
-        let status = self.status.or_else(|| status_in(&words)).or_else(|| words.contains("rate limit").then_some(429));
-        let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(|reset| seconds_until(*reset, now) < TOO_FAR);
+        let status = self.status.or_else(|| status_in(&words));
         let message = self.in_words(status);
-        let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
-        let hit = words.contains("hit your") && words.contains("limit");
-        let used_up = clues.resets.is_some() || hit || has(LIMIT) || (words.contains("limit reached") && !words.contains("rate limit"));
-        // A client that does not even try again was told to stay away for long.
-        let long = resets.map_or(clues.retries == 0, |reset| seconds_until(reset, now) >= LONG_WAIT);
-        match status {
-            _ if used_up => Trouble::Limit { message, resets },
-            Some(500..) => Trouble::Unavailable { message },
-            // A conversation that has gone wrong is not the next one's.
-            Some(400) if clues.worked => Trouble::Other { message },
-            _ if has(REFUSED) => Trouble::Configuration { message },
-            Some(429) if long => Trouble::Limit { message, resets },
-            Some(408 | 409 | 425 | 429) => Trouble::Unavailable { message },
-            Some(400..) => Trouble::Configuration { message },
-            _ if has(UNAVAILABLE) => Trouble::Unavailable { message },
-            _ => Trouble::Other { message },
+        match class_of(&self.message) {
+            Some(Class::Limit) => Trouble::Limit { message, resets },
+            Some(Class::Money) if resets.is_some() => Trouble::Limit { message, resets },
+            Some(Class::Money | Class::Configuration) => Trouble::Configuration { message },
+            Some(Class::Request) if !clues.worked => Trouble::Configuration { message },
+            Some(Class::Unavailable) => Trouble::Unavailable { message },
+            Some(Class::Request | Class::Other) => Trouble::Other { message },
+            None if clues.resets.is_some() => Trouble::Limit { message, resets },
+            None => by_status(status, &words, message, resets, clues, now),
         }
     }
 
@@ -72,35 +69,27 @@ impl Fault {
     }
 }
 
-/// Words of an allowance that is used up.
-const LIMIT: &[&str] = &[
-    "usage limit",
-    "exhausted your",
-    "exceeded your current quota",
-    "insufficient_quota",
-    "quota exceeded",
-    "quota will reset",
-    "out of extra usage",
-];
+/// What a complaint means that is not in the table of sentences.
+fn by_status(status: Option<u16>, words: &str, message: String, resets: Option<Timestamp>, clues: &Clues, now: &Zoned) -> Trouble {
+    let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
+    // A client that got this status and does not even try again was told to stay away for long.
+    let gave_up = status == Some(429) && clues.retries == 0;
+    let long = resets.map_or(gave_up, |reset| seconds_until(reset, now) >= LONG_WAIT);
+    match status.or_else(|| words.contains("rate limit").then_some(429)) {
+        Some(500..) => Trouble::Unavailable { message },
+        // A conversation that has gone wrong is not the next one's.
+        Some(400) if clues.worked => Trouble::Other { message },
+        _ if has(REFUSED) => Trouble::Configuration { message },
+        Some(429) if long => Trouble::Limit { message, resets },
+        Some(408 | 409 | 425 | 429) => Trouble::Unavailable { message },
+        Some(400..) => Trouble::Configuration { message },
+        _ if has(UNAVAILABLE) => Trouble::Unavailable { message },
+        _ => Trouble::Other { message },
+    }
+}
+
 /// Words of a request that will be refused again.
-const REFUSED: &[&str] = &[
-    "invalid api key",
-    "invalid x-api-key",
-    "api key not",
-    "incorrect api key",
-    "not logged in",
-    "please run /login",
-    "authentication",
-    "unauthorized",
-    "credit balance is too low",
-    "prompt is too long",
-    "prompt as too long",
-    "context limit",
-    "context length",
-    "invalid_request_error",
-    "root/sudo privileges",
-    "set an auth method",
-];
+const REFUSED: &[&str] = &["authentication_error", "authentication failed", "authentication_failed", "unauthorized"];
 /// Words of a model that could not be reached just now.
 const UNAVAILABLE: &[&str] = &[
     "overloaded",
@@ -140,34 +129,6 @@ fn status_in(words: &str) -> Option<u16> {
     starts.filter(|at| digits(*at).is_some() && whole(*at) && named(*at)).find_map(|at| digits(at)?.parse().ok())
 }
 
-/// How the clients begin a complaint that they print as plain text.
-const OPENINGS: &[&str] = &[
-    "API Error:",
-    "[API Error:",
-    "Invalid API key",
-    "Not logged in",
-    "Please run /login",
-    "Credit balance is too low",
-    "You've hit your",
-    "You\u{2019}ve hit your",
-    "Claude AI usage limit reached",
-    "Claude usage limit reached",
-    "Ran into this error",
-    "Authentication failed with provider",
-    "Error: No authentication information found",
-    "Please set an Auth method",
-    "--dangerously-skip-permissions cannot be used with root/sudo privileges",
-];
-
-/// How they begin one on standard error, where tools write too: nothing that a test of somebody's could print.
-const ERROR_OPENINGS: &[&str] = &[
-    "API Error:",
-    "[API Error:",
-    "Authentication failed with provider",
-    "Error: No authentication information found",
-    "Please set an Auth method",
-    "--dangerously-skip-permissions cannot be used with root/sudo privileges",
-];
 /// A complaint with its advice is not longer.
 const ADVICE: usize = 12;
 
@@ -187,7 +148,9 @@ pub fn from_words(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
     let failed = matches!(exit, Exit::Code { .. });
     let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let complaint = last
-        .filter(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) && (failed || line.starts_with("Ran into this error")))?;
+        .filter(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) || begins_with_a_known_sentence(line))
+        // One of them exits with 0 all the same.
+        .filter(|line| failed || line.starts_with("Ran into this error"))?;
     Some(complaint_of(complaint, now))
 }
 
@@ -236,20 +199,75 @@ mod tests {
             (Some(503), "Authentication service temporarily unavailable", 3, "unavailable"),
             (None, "error_max_turns", 0, "other"),
             (None, "line 429 of the file has a bug", 0, "other"),
+            // Money comes back only if a time is told.
+            (None, "You've hit your monthly spend limit. See Usage in Settings", 0, "configuration"),
+            (None, "You've hit your org's monthly spend limit · your weekly limit resets 3pm (UTC)", 0, "limit with a time"),
+            (Some(429), "API Error: Request rejected (429) · spend limit reached · resets Dec 1", 0, "limit with a time"),
+            (None, "You're out of usage credits · resets 3pm (UTC) · progress saved", 0, "limit with a time"),
+            (None, "You're out of usage credits. /model to switch models.", 0, "configuration"),
+            (Some(400), "later: Prompt is too long", 0, "other"),
+            (Some(500), "litellm.APIError: Insufficient credits. Add more", 0, "configuration"),
+            // A time that has long passed, or is months away, was misread.
+            (None, "You've hit your limit · resets 2026-11-14", 0, "limit"),
+            (None, "You've hit your limit · resets 2027-06-01", 0, "limit"),
         ];
         for (status, message, retries, expected) in table {
             assert_eq!(kind(status, message, retries), expected, "{message}");
         }
     }
 
+    /// None of these is waited for: waiting costs no retry.
+    #[test]
+    fn what_only_sounds_like_a_usage_limit_is_none() {
+        let table = [
+            (Some(429), "API Error: Server is temporarily limiting requests (not your usage limit)", "unavailable"),
+            (None, "API Error: Server is temporarily limiting requests (not your usage limit) · Rate limited", "unavailable"),
+            (None, "Context limit reached · /compact or /clear to continue", "configuration"),
+            (None, "later: Context limit reached · /compact or /clear to continue", "other"),
+            (None, "agent thread limit reached", "other"),
+            (None, "Shadow stream limit reached, dropping oldest", "other"),
+            (None, "connection limit reached", "unavailable"),
+            (None, "maximum turn limit reached", "other"),
+            (None, "Image limit reached: at most 100 images per request", "other"),
+            (None, "An image in the conversation exceeds the dimension limit for many-image requests", "other"),
+            (None, "Your group's usage limit is set to $0 · ask your admin for a higher limit", "configuration"),
+            (None, "the usage limit of this tool is not documented", "other"),
+            (None, "Login reached its time limit · Please run /login", "configuration"),
+            (None, "the rate limit test failed", "unavailable"),
+            (None, "could not write: Disk quota exceeded (os error 122)", "other"),
+        ];
+        for (status, message, expected) in table {
+            assert_eq!(kind(status, message, 0), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_the_event_of_a_client_says_counts_where_its_sentence_says_nothing_else() {
+        let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().unwrap();
+        let clues = Clues { retries: 0, resets: Some("2026-11-16T03:00:00Z".parse().unwrap()), worked: true };
+        let is_limit = |message: &str| matches!(Fault::new(None, message).trouble(&clues, &now), Trouble::Limit { resets: Some(_), .. });
+        assert!(is_limit("something new") && is_limit("You're out of usage credits. /model to switch models."));
+        assert!(!is_limit("Usage is paused for your organization. For help, please contact support."));
+        assert!(!is_limit("API Error: Server is temporarily limiting requests (not your usage limit)"));
+    }
+
     #[test]
     fn text_that_only_speaks_of_a_limit_is_no_complaint() {
         let now = Zoned::now();
         let failed = Exit::Code { code: 1 };
-        for text in ["the docs say: You've hit your limit · resets 1am", "error: usage limit", "API error handling is done"] {
+        for text in [
+            "the docs say: You've hit your limit · resets 1am",
+            "error: usage limit",
+            "API error handling is done",
+            "Quota exceeded",
+            "Model not found: x",
+        ] {
             assert_eq!(from_words(text, &failed, &now), None, "{text}");
         }
         assert_eq!(from_words("You've hit your limit · resets 1am", &Exit::Success, &now), None);
+        for text in ["Login expired · Please run /login", "There's an issue with the selected model (x). It may not exist"] {
+            assert!(matches!(from_words(text, &failed, &now), Some(Trouble::Configuration { .. })), "{text}");
+        }
         assert!(matches!(from_words("You've hit your limit · resets 1am\n", &failed, &now), Some(Trouble::Limit { resets: Some(_), .. })));
     }
 }

@@ -11,6 +11,7 @@ mod new;
 mod prune;
 mod resume;
 mod run_options;
+mod setting_options;
 mod setup;
 mod start;
 mod status;

@@ -1,83 +1,46 @@
 //! The options that `start` and `resume` share.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use crate::config::git_config::tokens;
-use crate::config::{AgentChoice, Finish, Flags, parse_duration};
-use crate::cost::Cost;
+use crate::config::{AgentChoice, Flags};
 
-/// How a loop is to run.
+/// How a loop is to run. Where an option stands in the help is said by a number, because most of them are in the table of settings.
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see `ralph.<name>.cmd`
-    #[arg(long, value_name = "NAME", conflicts_with = "agent_command")]
-    pub agent: Option<String>,
-    /// The model that the agent is told to use
-    #[arg(long, value_name = "MODEL", conflicts_with = "agent_command")]
-    pub model: Option<String>,
-    /// Start no more agents once the run has cost this many dollars
-    #[arg(long, value_name = "USD", value_parser = str::parse::<Cost>)]
-    pub max_cost: Option<Cost>,
-    /// Start no more agents once the run has used this many tokens, such as 500k or 2M
-    #[arg(long, value_name = "N", value_parser = tokens)]
-    pub max_tokens: Option<u64>,
-    /// Retries after a story's first attempt [default: 3]
-    #[arg(long, value_name = "N")]
-    pub max_retries: Option<u32>,
-    /// A command that must succeed before a story counts as done; may be given more than once
-    #[arg(long, value_name = "CMD")]
-    pub verify: Vec<String>,
-    /// Time limit for an attempt, 0 for none [default: 60m]
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub attempt_timeout: Option<Duration>,
-    /// Time limit without output, 0 for none [default: 15m]
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub idle_timeout: Option<Duration>,
+    /// What can be set elsewhere too; `only` is filled in by [`RunOptions::flags`].
+    #[command(flatten)]
+    pub settings: Flags,
     /// Work on this story only; may be given more than once
-    #[arg(long, value_name = "STORY")]
+    #[arg(long, value_name = "STORY", display_order = 90)]
     pub only: Vec<String>,
     /// Stop after this many stories
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 100)]
     pub limit: Option<u32>,
-    /// What happens at the end: ask, cleanup or keep [default: ask]
-    #[arg(long, value_name = "MODE", value_parser = str::parse::<Finish>)]
-    pub finish: Option<Finish>,
     /// Print one event a line on standard output
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with = "dry_run", display_order = 200)]
     pub json: bool,
     /// Print the plan and do nothing
-    #[arg(long)]
+    #[arg(long, display_order = 210)]
     pub dry_run: bool,
     /// Say only what is wrong
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", display_order = 220)]
     pub quiet: bool,
     /// Also say what the agent says; with --dry-run also the prompt
-    #[arg(short, long)]
+    #[arg(short, long, display_order = 230)]
     pub verbose: bool,
     /// A command to use as the agent; the prompt comes on its standard input
-    #[arg(last = true, value_name = "CMD")]
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["agent", "model"])]
     pub agent_command: Vec<String>,
 }
 
 impl RunOptions {
-    /// What of it can be set elsewhere too.
+    /// What of it is remembered for `resume`.
     #[must_use]
     pub fn flags(&self) -> Flags {
-        let limit = |duration: Duration| Some(duration).filter(|duration| !duration.is_zero());
-        let command = (!self.agent_command.is_empty()).then(|| AgentChoice::Command(self.agent_command.clone()));
-        Flags {
-            agent: command.or_else(|| self.agent.clone().map(AgentChoice::Named)),
-            model: self.model.clone(),
-            max_cost: self.max_cost,
-            max_tokens: self.max_tokens,
-            max_retries: self.max_retries,
-            verify: (!self.verify.is_empty()).then(|| self.verify.clone()),
-            attempt_timeout: self.attempt_timeout.map(limit),
-            idle_timeout: self.idle_timeout.map(limit),
-            finish: self.finish,
-            only: self.only.clone(),
+        let mut flags = Flags { only: self.only.clone(), ..self.settings.clone() };
+        if !self.agent_command.is_empty() {
+            flags.agent = Some(AgentChoice::Command(self.agent_command.clone()));
         }
+        flags
     }
 }

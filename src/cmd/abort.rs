@@ -3,16 +3,15 @@
 use anyhow::Result;
 
 use super::context::Context;
-use super::session::{Session, brief};
+use super::session::{brief, take_up};
 use crate::cli::Abort;
 use crate::config::Environment;
-use crate::error::Ending;
+use crate::error::ExitStatus;
 
 /// Gives a run up.
-pub async fn run(args: &Abort, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &Abort, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let (run, _) = context.open_run(args.change.as_deref())?;
-    let mut session = Session::take_up(context, run, brief(args.quiet)).await?;
-    session.abort().await?;
-    Ok(Ending::Done)
+    take_up(&context, run, brief(args.quiet)).await?.abort().await?;
+    Ok(ExitStatus::Done)
 }

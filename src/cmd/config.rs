@@ -4,30 +4,30 @@ use anyhow::Result;
 
 use super::context::Context;
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, Flags, Settings, git_timeout, listing, strangers};
-use crate::error::Ending;
+use crate::config::{Environment, Flags, Settings, unknown_entries};
+use crate::error::ExitStatus;
 use crate::report::{Line, Tone, config_json, config_text, output};
 use crate::story::ChangeName;
 
 /// Lists the settings.
-pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let (change, flags) = subject(&context, args)?;
     let settings = match &change {
-        Some(name) => context.settings(name, &flags)?,
+        Some(name) => context.changes.load(name)?.settings(&flags, &context.config)?,
         None => Settings::resolve(&flags, None, &context.config)?,
     };
-    let listed = listing(&settings, &context.config, git_timeout(&context.config)?.as_ref());
+    let listed = settings.listing(&context.config);
     output::data(&if args.json {
         output::json(&config_json(change.as_ref().map(ChangeName::as_str), &listed))
     } else {
         config_text(&listed)
     });
-    for (entry, near) in strangers(&context.config) {
+    for (entry, near) in unknown_entries(&context.config) {
         let suggestion = crate::nearest::said(near);
         output::message(&Line::new(Tone::Warning, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin())));
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// The named change, or that of the open run with what its `start` was told.

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::start;
 use crate::cli::{Demo, RunOptions, Start};
-use crate::config::{Environment, Finish};
-use crate::error::{Ending, Problem};
+use crate::config::{Environment, Finish, Flags};
+use crate::error::{ExitStatus, Problem};
 use crate::git::Git;
 use crate::report::output;
 
@@ -43,7 +43,7 @@ fi
 "#;
 
 /// Shows the loop.
-pub async fn run(args: Demo, environment: Environment) -> Result<Ending> {
+pub async fn run(args: Demo, environment: Environment) -> Result<ExitStatus> {
     let (dir, scratch) = place(&args)?;
     let git = Git::plain(dir.clone(), isolated(&environment));
     prepare(&git, &dir).await?;
@@ -53,13 +53,13 @@ pub async fn run(args: Demo, environment: Environment) -> Result<Ending> {
     let agent = std::env::current_exe().context("cannot find this program")?;
     let run = RunOptions {
         agent_command: vec![agent.to_string_lossy().into_owned(), "demo-agent".to_owned()],
-        finish: Some(Finish::Ask),
+        settings: Flags { finish: Some(Finish::Ask), ..Flags::default() },
         ..RunOptions::default()
     };
     let inside = environment.moved_to(&dir, isolated(&environment));
     let started = Start { change: Some("greeter".to_owned()), restart: false, run };
     let ending = start::run(started, inside.clone()).await?;
-    if ending != Ending::Done {
+    if ending != ExitStatus::Done {
         return Ok(ending);
     }
     section("the checkpoints", "git log --oneline ralph/greeter");
@@ -76,7 +76,7 @@ pub async fn run(args: Demo, environment: Environment) -> Result<Ending> {
         Some(scratch) => output::data(&format!("\nthe scratch repository is {}\n", scratch.keep().display())),
         None => {}
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn place(args: &Demo) -> Result<(PathBuf, Option<tempfile::TempDir>)> {

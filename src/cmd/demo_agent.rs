@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::config::Environment;
-use crate::error::Ending;
+use crate::error::ExitStatus;
 use crate::report::output;
 
 const GREET: &str = "echo \"Hello, world\"\n";
@@ -43,7 +43,7 @@ fn scene(story: &str, attempt: &str) -> Option<Scene> {
 }
 
 /// Plays the scene of this story and attempt.
-pub async fn run(environment: &Environment) -> Result<Ending> {
+pub async fn run(environment: &Environment) -> Result<ExitStatus> {
     let variable = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
     let (story, attempt) = (variable("RALPH_STORY"), variable("RALPH_ATTEMPT"));
     let Some(scene) = scene(&story, &attempt) else { bail!("the demo's agent has no scene for story '{story}'") };
@@ -55,5 +55,5 @@ pub async fn run(environment: &Environment) -> Result<Ending> {
     }
     fs::write("greet.sh", scene.writes).context("cannot write greet.sh")?;
     output::data(&format!("\n{}\n", scene.promise));
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }

@@ -3,26 +3,27 @@
 use anyhow::{Result, bail};
 
 use super::context::Context;
-use super::session::{Session, brief};
-use crate::checkpoint::{Names, plan_cleanup, plan_keep};
+use super::session::{ask_completion, brief, take_up};
+use crate::branch::dry_run;
 use crate::cli::FinishArgs;
 use crate::config::{Environment, Finish};
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
+use crate::names::Names;
 use crate::report::{ask, output};
 
 /// Ends a run.
-pub async fn run(args: &FinishArgs, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
     let name = run.change.clone();
     if args.dry_run {
         let names = Names::new(&name);
         let commands = match (&state.opening, args.mode()) {
-            (Some(opening), Some(Finish::Cleanup) | None) => plan_cleanup(&names, &opening.original),
-            _ => plan_keep(&names),
+            (Some(opening), Some(Finish::Cleanup) | None) => dry_run::cleanup(&names, &opening.original),
+            _ => dry_run::keep(&names),
         };
         output::data(&(commands.join("\n") + "\n"));
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
     let interactive = context.environment.interactive;
     if args.mode().is_none() && !interactive {
@@ -32,15 +33,15 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<Ending> 
                 .hint(format!("git ralph finish --keep {name}      to stay on ralph/{name}"))
         );
     }
-    let mut session = Session::take_up(context, run, brief(args.quiet)).await?;
+    let mut open = take_up(&context, run, brief(args.quiet)).await?;
     let mode = match args.mode() {
         Some(mode) => mode,
-        None => match session.ask_completion().await? {
+        None => match ask_completion(&open).await? {
             ask::Answer::Chosen(mode) => mode,
-            ask::Answer::Later => return Ok(Ending::NotPossible),
-            ask::Answer::Interrupted => return Ok(Ending::Interrupted),
+            ask::Answer::Later => return Ok(ExitStatus::NotPossible),
+            ask::Answer::Interrupted => return Ok(ExitStatus::Interrupted),
         },
     };
-    session.finish(mode).await?;
-    Ok(Ending::Done)
+    open.finish(mode).await?;
+    Ok(ExitStatus::Done)
 }

@@ -1,13 +1,14 @@
 //! `git ralph log --follow`: a running loop, watched from another terminal.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::context::Context;
 use super::log::format_of;
-use crate::agent::Said;
-use crate::error::Ending;
+use crate::agent::{Format, Said};
+use crate::error::ExitStatus;
 use crate::report::{event_lines, output, said_line};
 use crate::run::{Event, Follower, Record, RunDir, RunState, Transcript};
 use crate::story::StoryId;
@@ -30,21 +31,30 @@ struct Pursuit<'a> {
     only: Option<&'a StoryId>,
     telling: Telling,
     state: RunState,
-    at_work: Option<(StoryId, Transcript)>,
+    at_work: Option<Watched>,
     heard: bool,
 }
 
+/// An attempt that is under way.
+struct Watched {
+    story: StoryId,
+    stdout: PathBuf,
+    format: Format,
+    /// None until the file is there: the journal says that an agent is about to be started before there is one.
+    transcript: Option<Transcript>,
+}
+
 /// Tells what happens until nobody is at work on the run any more, or nobody listens.
-pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<Ending> {
+pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<ExitStatus> {
     let mut follower = Follower::new(run.journal());
     let mut pursuit = Pursuit { context, run, only, telling, state: RunState::default(), at_work: None, heard: true };
     pursuit.catch_up(&mut follower)?;
     loop {
         // Asked first: what its owner wrote before it went is read below.
-        let owner = context.owner_of(&pursuit.state);
+        let owner = context.store.owner(&pursuit.state);
         pursuit.catch_up(&mut follower)?;
         if owner.is_none() || !pursuit.heard {
-            return Ok(Ending::Done);
+            return Ok(ExitStatus::Done);
         }
         tokio::time::sleep(POLL).await;
     }
@@ -75,8 +85,7 @@ impl Pursuit<'_> {
             && self.only.is_none_or(|only| only == story)
         {
             let stdout = self.run.attempt(story, *attempt).join("stdout");
-            let transcript = Transcript::open(&stdout, format_of(self.context, agent)).ok();
-            self.at_work = transcript.map(|transcript| (story.clone(), transcript));
+            self.at_work = Some(Watched { story: story.clone(), stdout, format: format_of(self.context, agent), transcript: None });
         }
     }
 
@@ -91,7 +100,11 @@ impl Pursuit<'_> {
     }
 
     fn with_transcript(&mut self, read: impl Fn(&mut Transcript, &mut dyn FnMut(Said<'_>)) -> std::io::Result<()>) {
-        let Some((story, transcript)) = &mut self.at_work else { return };
+        let Some(Watched { story, stdout, format, transcript }) = &mut self.at_work else { return };
+        if transcript.is_none() {
+            *transcript = Transcript::open(stdout, *format).ok();
+        }
+        let Some(transcript) = transcript else { return };
         let mut lines = Vec::new();
         let mut each = |said: Said<'_>| {
             lines.push(match said {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::context::Context;
 use crate::cli::List;
 use crate::config::Environment;
-use crate::error::Ending;
+use crate::error::ExitStatus;
 use crate::report::{clean, output, state_styled};
 use crate::run::Phase;
 use crate::story::{Change, ChangeName};
@@ -24,13 +24,13 @@ struct Row {
 }
 
 /// Lists the changes.
-pub async fn run(args: &List, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &List, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
-    let names = context.known_changes()?;
+    let names = context.changes.known()?;
     let rows: Vec<Row> = names.iter().map(|name| row(&context, name)).collect::<Result<_>>()?;
     if args.json {
         output::data(&output::json(&serde_json::json!({ "schema": 1, "changes": rows })));
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
     let width = rows.iter().map(|row| row.change.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -40,7 +40,7 @@ pub async fn run(args: &List, environment: Environment) -> Result<Ending> {
         let _ = writeln!(text, "{:<width$}  {:<11}  {:>3}/{total:<3}  {note}", row.change, state_styled(&row.state), row.done);
     }
     output::data(&text);
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn row(context: &Context, name: &ChangeName) -> Result<Row> {
@@ -52,8 +52,10 @@ fn row(context: &Context, name: &ChangeName) -> Result<Row> {
         Some(_) => "open",
     };
     // Of a change whose file is gone only its runs are known.
-    let known = context.store.change_file(name).exists() || context.change_file(name).is_ok();
-    let change = known.then(|| context.change(name));
+    let change = match context.changes.load(name) {
+        Err(_) if !context.store.change_file(name).exists() => None,
+        loaded => Some(loaded.and_then(|loaded| loaded.change(None))),
+    };
     let marked = |change: &Change| change.stories.iter().filter(|story| story.done).count();
     let before = change.as_ref().and_then(|change| change.as_ref().ok()).map_or(0, marked);
     let (title, total, error) = match change {

@@ -10,12 +10,14 @@ use super::follow::{Telling, follow};
 use crate::agent::{Agent, Format, Profile, Said};
 use crate::cli::LogArgs;
 use crate::config::{AgentChoice, Environment};
-use crate::error::{Ending, Problem};
-use crate::regular;
+use crate::error::{ExitStatus, Problem};
+use crate::names::Names;
 use crate::report::{
-    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, quoted, said_line,
+    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, said_line,
 };
-use crate::run::{RunDir, RunState, Transcript, replay};
+use crate::run::{RunDir, RunState, Transcript};
+use crate::safe_read;
+use crate::shell_word::quoted;
 use crate::story::{ChangeName, StoryId};
 
 /// How much of the end of a gate's output or of standard error is shown.
@@ -29,7 +31,7 @@ struct Subject {
 }
 
 /// Prints what has happened in a run.
-pub async fn run(args: &LogArgs, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let subject = in_run(&context, subject(&context, args)?, args)?;
     let Subject { run, state, story } = &subject;
@@ -42,19 +44,19 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<Ending> {
         return attempt(&context, &subject, &chronicle, number, args).await;
     }
     let kept = kept(&context, &run.change, &chronicle, story.as_ref()).await?;
-    let owner = context.owner_of(state);
-    let view = LogView::new(&chronicle, &context.stories(run, state), story.as_ref(), owner, kept).after(earlier(&context, run)?);
+    let owner = context.store.owner(state);
+    let view = LogView::new(&chronicle, &context.changes.stories(run, state), story.as_ref(), owner, kept).after(earlier(&context, run)?);
     if args.json {
         output::data(&log_json(&view));
     } else {
         context.page(&log_text(&view)).await;
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn chronicle(run: &RunDir) -> Result<Chronicle> {
     let mut chronicle = Chronicle::default();
-    replay(&run.journal(), |record| chronicle.take(record))?;
+    run.replay(|record| chronicle.take(record))?;
     Ok(chronicle)
 }
 
@@ -83,7 +85,7 @@ pub fn format_of(context: &Context, agent: &str) -> Format {
 }
 
 /// Prints one attempt.
-async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, number: u32, args: &LogArgs) -> Result<Ending> {
+async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, number: u32, args: &LogArgs) -> Result<ExitStatus> {
     let run = &subject.run;
     let story = match &subject.story {
         Some(story) => story.clone(),
@@ -92,7 +94,11 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
     let Some(view) = chronicle.attempt(&story, number) else {
         let numbers: Vec<String> = chronicle.numbers(&story).iter().map(u32::to_string).collect();
         let known = if numbers.is_empty() { "none yet".to_owned() } else { format!("only {}", numbers.join(", ")) };
-        bail!(Problem::fatal(format!("'{story}' has no attempt {number}, {known}")).hint(format!("git ralph log {} {story}", run.change)))
+        bail!(Problem::fatal(format!("'{story}' has no attempt {number}, {known}")).hint(format!(
+            "git ralph log {} {}",
+            run.change,
+            quoted(story.as_str())
+        )))
     };
     let dir = run.attempt(&story, number);
     let stdout = dir.join("stdout");
@@ -100,7 +106,7 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
     if args.raw {
         let mut file = File::open(&stdout).with_context(missing)?;
         output::copy(&mut file);
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
     let mut said = Vec::new();
     Transcript::open(&stdout, format_of(context, &view.agent)).with_context(missing)?.rest(&mut |line| {
@@ -109,18 +115,18 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
             Said::Tool { name, target } => said_line(Some(name), target),
         });
     })?;
-    let running = context.owner_of(&subject.state).is_some();
+    let running = context.store.owner(&subject.state).is_some();
     let page = AttemptPage { story: &story, view, running, said, errors: tail(&dir.join("stderr")), gates: gates(&dir) };
     if args.json {
         output::data(&output::json(&attempt_json(&page)));
     } else {
         context.page(&attempt_text(&page)).await;
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn tail(path: &Path) -> String {
-    String::from_utf8_lossy(&regular::tail(path, TAIL).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&safe_read::tail(path, TAIL).unwrap_or_default()).into_owned()
 }
 
 fn gates(dir: &Path) -> Vec<String> {
@@ -146,11 +152,10 @@ fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryI
 async fn kept(context: &Context, change: &ChangeName, chronicle: &Chronicle, story: Option<&StoryId>) -> Result<Vec<Kept>> {
     let refs = context.repo.refs().await?;
     let spot = Spot { change, refs: &refs, at_top: context.environment.cwd == context.repo.place.top };
-    let prefix = format!("refs/ralph/{change}/");
+    let names = Names::new(change);
     let mut kept = Vec::new();
-    for entry in context.repo.described_refs(&prefix).await? {
-        let rest = entry.name.strip_prefix(&prefix).unwrap_or_default();
-        if story.is_some_and(|story| !chronicle.is_about(rest, story)) {
+    for entry in context.repo.described_refs(&names.prefix()).await? {
+        if story.is_some_and(|story| !chronicle.is_about(&entry.name, &names, story)) {
             continue;
         }
         let changes = match &entry.parent {
@@ -167,7 +172,7 @@ fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
         let (run, state) = usual(context)?;
         return Ok(Subject { run, state, story: None });
     };
-    let changes = context.known_changes()?;
+    let changes = context.changes.known()?;
     if let Some(name) = changes.iter().find(|name| name.as_str() == first) {
         let Some((run, state)) = context.store.last(name)? else {
             bail!(Problem::refused(format!("'{name}' has never been started")).hint(format!("git ralph start {name}")));
@@ -178,7 +183,7 @@ fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
     let here = if args.story.is_none() { usual(context).ok() } else { None };
     let mut candidates: Vec<String> = changes.iter().map(ToString::to_string).collect();
     if let Some((run, state)) = here {
-        let stories = context.stories(&run, &state);
+        let stories = context.changes.stories(&run, &state);
         if let Some(story) = stories.iter().find(|story| story.id.as_str() == first) {
             return Ok(Subject { run, state, story: Some(story.id.clone()) });
         }

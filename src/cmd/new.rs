@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result, bail};
 use super::context::Context;
 use crate::cli::New;
 use crate::config::{Advice, Environment, change_file_template, sourced_change_file};
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
 use crate::report::{Line, Tone, ask, clean, output};
 use crate::run::{SourcePlace, sources_in};
 use crate::story::ChangeName;
 use crate::story::source::{Kind, Material, Sourced, count_boxes};
 
 /// Writes the file of a new change.
-pub async fn run(args: &New, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &New, environment: Environment) -> Result<ExitStatus> {
     let name = Context::name(&args.change)?;
     let context = Context::open(environment).await?;
     let path = context.store.change_file(&name);
@@ -28,7 +28,7 @@ pub async fn run(args: &New, environment: Environment) -> Result<Ending> {
         Some(from) => Some(from_top(&context, from)),
         None if context.environment.interactive => match offered(&context).await? {
             ask::Answer::Chosen(source) => source,
-            ask::Answer::Later | ask::Answer::Interrupted => return Ok(Ending::NotPossible),
+            ask::Answer::Later | ask::Answer::Interrupted => return Ok(ExitStatus::NotPossible),
         },
         None => None,
     };
@@ -38,7 +38,7 @@ pub async fn run(args: &New, environment: Environment) -> Result<Ending> {
             create(&context, &name, &path, &change_file_template(name.as_str()))?;
             output::data(&format!("{}\n", path.display()));
             output::advise(Advice::NextStep, &[format!("fill it in, then: git ralph start {name}")]);
-            Ok(Ending::Done)
+            Ok(ExitStatus::Done)
         }
     }
 }
@@ -69,7 +69,7 @@ fn create(context: &Context, name: &ChangeName, path: &Path, text: &str) -> Resu
     Ok(file.write_all(text.as_bytes())?)
 }
 
-fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path) -> Result<Ending> {
+fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path) -> Result<ExitStatus> {
     let material = SourcePlace::new(&context.repo.place.top, source).material()?;
     let sourced = material.read().map_err(Problem::fatal)?;
     create(context, name, path, &sourced_change_file(name.as_str(), source, &sourced.verify))?;
@@ -78,7 +78,7 @@ fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path
         output::message(&Line::new(Tone::Warning, clean(note)));
     }
     output::advise(Advice::NextStep, &[format!("git ralph start {name}")]);
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// What was found in a source.

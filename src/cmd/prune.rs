@@ -5,43 +5,44 @@ use anyhow::{Result, bail};
 use super::context::Context;
 use crate::cli::Prune;
 use crate::config::Environment;
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
 use crate::report::{Line, Tone, ask, output, prune_text, prune_words};
-use crate::run::{Leavings, Lock};
+use crate::run::{Lock, Prunable};
 use crate::story::ChangeName;
 
 /// Deletes what finished and aborted runs keep.
-pub async fn run(args: &Prune, environment: Environment) -> Result<Ending> {
-    let context = Context::open(environment).await?;
+pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
+    let mut context = Context::open(environment).await?;
+    context.store = context.store.for_decisions();
     let only = args.change.as_deref().map(Context::name).transpose()?;
     let _lock = if args.dry_run { None } else { Some(lock(&context)?) };
-    let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?;
+    let found = Prunable::find(&context.repo, &context.store, only.as_ref()).await?;
     if found.is_empty() {
         check_known(&context, only.as_ref())?;
         say(args, "nothing to prune");
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
     // What is deleted for good is shown before it is asked about; who says yes beforehand may not want to see it.
     if !args.quiet || !args.yes {
         output::data(&prune_text(&found, |path| context.shown(path)));
     }
     if args.dry_run {
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
     if !args.yes {
         match consent(&context, &found, args).await? {
             ask::Answer::Chosen(()) => {}
             ask::Answer::Later => {
                 say(args, "nothing was deleted");
-                return Ok(Ending::NotPossible);
+                return Ok(ExitStatus::NotPossible);
             }
-            ask::Answer::Interrupted => return Ok(Ending::Interrupted),
+            ask::Answer::Interrupted => return Ok(ExitStatus::Interrupted),
         }
     }
-    let found = Leavings::find(&context.repo, &context.store, only.as_ref()).await?.still_of(&found);
+    let found = Prunable::find(&context.repo, &context.store, only.as_ref()).await?.still_of(&found);
     found.delete(&context.repo).await?;
     say(args, &format!("deleted: {}", prune_words(&found)));
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn say(args: &Prune, text: &str) {
@@ -50,7 +51,7 @@ fn say(args: &Prune, text: &str) {
     }
 }
 
-async fn consent(context: &Context, found: &Leavings, args: &Prune) -> Result<ask::Answer<()>> {
+async fn consent(context: &Context, found: &Prunable, args: &Prune) -> Result<ask::Answer<()>> {
     if !context.environment.interactive {
         let limit = args.change.as_ref().map(|change| format!(" --change {change}")).unwrap_or_default();
         bail!(
@@ -63,8 +64,8 @@ async fn consent(context: &Context, found: &Leavings, args: &Prune) -> Result<as
 
 /// The lock, if nobody has it: what a killed run left at work is not ours to end here.
 fn lock(context: &Context) -> Result<Lock> {
-    let path = context.store.lock_file(&context.repo.place.worktree_id());
-    match Lock::take(&path)? {
+    let worktree = context.repo.place.worktree_id();
+    match Lock::take(&context.store.lock_file(&worktree), context.store.owner_file(&worktree))? {
         Ok(lock) => Ok(lock),
         Err(_) => bail!(
             Problem::refused("a git ralph, or what it started, is at work in this work tree")
@@ -76,7 +77,7 @@ fn lock(context: &Context) -> Result<Lock> {
 
 fn check_known(context: &Context, only: Option<&ChangeName>) -> Result<()> {
     let Some(name) = only else { return Ok(()) };
-    let known = context.known_changes()?;
+    let known = context.changes.known()?;
     if known.contains(name) {
         return Ok(());
     }

@@ -3,16 +3,15 @@
 use anyhow::Result;
 
 use super::context::Context;
-use super::session::{Session, Work, reporter};
+use super::session::{plan, reporter, take_up, work};
 use crate::cli::Resume;
 use crate::config::Environment;
-use crate::error::Ending;
+use crate::error::ExitStatus;
 use crate::report::output;
-use crate::run::Phase;
 
 /// Takes a run up again.
-pub async fn run(args: Resume, environment: Environment) -> Result<Ending> {
-    let context = Context::open_to_work(environment).await?;
+pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
+    let mut context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
     let reporter = reporter(&context, &args.run);
     if args.run.dry_run {
@@ -21,24 +20,21 @@ pub async fn run(args: Resume, environment: Environment) -> Result<Ending> {
             run.change,
             state.stories.keys().filter(|id| state.has_landed(id)).count()
         ));
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     }
-    let mut session = Session::take_up(context, run, reporter).await?;
-    match *session.phase() {
-        Phase::Finishing(mode) => {
-            session.finish(mode).await?;
-            return Ok(Ending::Done);
-        }
-        Phase::Aborting => {
-            session.abort().await?;
-            return Ok(Ending::Done);
-        }
-        _ => {}
+    let mut open = take_up(&context, run, reporter).await?;
+    if open.complete_closing().await? {
+        return Ok(ExitStatus::Done);
     }
-    let opening = session.opening()?.clone();
-    let flags = super::start::absolute(args.run.flags(), &session.context().environment).over(opening.flags);
-    let change = session.context().change_of_run(&session.run, &session.state)?;
-    let work = Work::plan(session.context(), &change, &flags, args.run.limit)?;
-    session.reopen().await?;
-    session.work(work).await
+    if open.state.unjudged().is_some() {
+        open.put_steering_back().await?;
+        open.reread_config().await?;
+        context.config = open.config().clone();
+    }
+    let flags = super::start::absolute(args.run.flags(), &context.environment).over(open.opening()?.flags.clone());
+    let loaded = context.changes.load(open.change())?;
+    let change = loaded.change_of_run(&open.dir, &open.state)?;
+    let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
+    open.reopen().await?;
+    work(&context, &mut open, &planned, loaded).await
 }

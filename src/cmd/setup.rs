@@ -8,17 +8,18 @@ use anyhow::{Result, bail};
 
 use crate::cli::Setup;
 use crate::config::Environment;
-use crate::error::{Ending, Problem};
-use crate::install::{Installed, Places, State};
-use crate::regular;
+use crate::error::{ExitStatus, Problem};
+use crate::install::{Installed, Places, Record, State};
 use crate::report::{Line, Tone, output};
+use crate::safe_read;
+use crate::shell_word::quoted;
 
 /// Installs or removes.
-pub fn run(args: &Setup, environment: &Environment) -> Result<Ending> {
+pub fn run(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
     if args.uninstall { uninstall(args, environment) } else { install(args, environment) }
 }
 
-fn install(args: &Setup, environment: &Environment) -> Result<Ending> {
+fn install(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
     let places = match &args.prefix {
         Some(prefix) => Places::below(&environment.cwd.join(prefix)),
         None => Places::of_user(environment)?,
@@ -38,16 +39,23 @@ fn install(args: &Setup, environment: &Environment) -> Result<Ending> {
         }
         output::data(&format!("{word} {}\n", file.path.display()));
     }
+    if args.prefix.is_none() && !args.dry_run {
+        let mut record = Record::of_user(environment)?;
+        let added = record.add(due.iter().map(|file| file.path.as_path()));
+        if added.map_err(|error| failed("cannot write", record.file(), &error))? {
+            output::data(&format!("wrote {}\n", record.file().display()));
+        }
+    }
     if due.is_empty() {
         output::data(&format!("nothing to do: all {} files are there already\n", places.files().len()));
     }
     if args.prefix.is_none() {
         output::data(&advice(&places, environment));
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
-fn uninstall(args: &Setup, environment: &Environment) -> Result<Ending> {
+fn uninstall(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
     let places = match &args.prefix {
         Some(prefix) => vec![Places::below(&environment.cwd.join(prefix))],
         None => Places::all_of_user(environment)?,
@@ -55,6 +63,9 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<Ending> {
     let mut files: Vec<Installed> = places.iter().flat_map(Places::files).collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files.dedup_by(|one, other| one.path == other.path);
+    let record = if args.prefix.is_none() { Some(Record::of_user(environment)?) } else { None };
+    // The manual beside the program may be a package's, or another user's.
+    files.retain(|file| record.as_ref().is_none_or(|record| record.has(&file.path)));
     let word = if args.dry_run { "would remove" } else { "removed" };
     let mut removed = 0;
     for file in &files {
@@ -72,15 +83,18 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<Ending> {
             }
         }
     }
+    if let Some(record) = record.filter(|_| !args.dry_run) {
+        record.discard();
+    }
     if removed == 0 {
         output::data("nothing to do: none of git-ralph's files is there\n");
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 fn not_ours(path: &Path) -> Problem {
     Problem::refused(format!("{} exists and is not git-ralph's: nothing was written", path.display()))
-        .hint(format!("look at it, and move it away: mv {0} {0}.orig", path.display()))
+        .hint(format!("look at it, and move it away: mv {0} {0}.orig", quoted(&path.display().to_string())))
         .hint("or write over it: git ralph setup --force")
 }
 
@@ -106,7 +120,7 @@ fn advice(places: &Places, environment: &Environment) -> String {
     let zshrc = environment.get("ZDOTDIR").or(environment.get("HOME")).map(|dir| Path::new(dir).join(".zshrc")).unwrap_or_default();
     let _ = writeln!(text, "\nbash: nothing to add where the package bash-completion is installed\nfish: nothing to add");
     let line = format!("fpath=({} $fpath)", short(&places.zsh));
-    if regular::text(&zshrc).is_ok_and(|start| start.contains(&line)) {
+    if safe_read::text(&zshrc).is_ok_and(|start| start.contains(&line)) {
         let _ = writeln!(text, "zsh: nothing to add");
     } else {
         let _ = writeln!(text, "zsh: add to {}, before any other line with compinit:", short(&zshrc));

@@ -6,54 +6,57 @@ use anyhow::{Result, bail};
 
 use super::context::Context;
 use super::resume;
-use super::session::{Session, Work, brief, reporter};
+use super::session::{brief, plan, reporter, take_up, work};
 use crate::agent::Agent;
-use crate::checkpoint::{Names, plan_start, preflight};
+use crate::branch::{dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
 use crate::config::{Advice, AgentChoice, Environment, Flags};
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
+use crate::names::Names;
 use crate::report::{Line, Tone, ask, output};
-use crate::run::{Phase, RunDir, RunState};
+use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work};
+use crate::shell_word::quoted;
 use crate::story::{Change, ChangeName};
 
 /// Begins a run and works on it.
-pub async fn run(args: Start, environment: Environment) -> Result<Ending> {
+pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
-    let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(Ending::NotPossible) };
+    let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(ExitStatus::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
     // What is wrong with the stories is said before anything is asked.
-    let change = context.change(&name)?;
-    let Some(flags) = with_agent(&context, &name, flags).await? else { return Ok(Ending::NotPossible) };
-    let work = Work::plan(&context, &change, &flags, args.run.limit)?;
+    let loaded = context.changes.load(&name)?;
+    let change = loaded.change(None)?;
+    let Some(flags) = with_agent(&context, &loaded, flags).await? else { return Ok(ExitStatus::NotPossible) };
+    let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     if args.run.dry_run {
         if !args.restart && context.store.last(&name)?.is_some_and(|(_, state)| !state.is_closed()) {
             bail!(is_open(&name));
         }
         preflight(&context.repo, &Names::new(&name)).await?;
-        output::data(&plan(&change, &work, args.run.verbose)?);
-        return Ok(Ending::Done);
+        output::data(&dry_run_text(&change, &planned, args.run.verbose)?);
+        return Ok(ExitStatus::Done);
     }
     let reporter = reporter(&context, &args.run);
-    let lock = context.lock().await?;
+    let lock = context.site().lock().await?;
     let (context, lock) = match old_run(&context, &name, args.restart).await? {
         Old::None => (context, lock),
         Old::Restart(run) => {
             drop(lock);
-            let mut old = Session::take_up(context, run, brief(args.run.quiet)).await?;
+            let mut old = take_up(&context, run, brief(args.run.quiet)).await?;
             old.abort().await?;
-            let (context, lock) = old.into_parts();
-            (Context::open_to_work(context.environment).await?, lock)
+            (Context::open_to_work(context.environment).await?, old.into_lock())
         }
         Old::Resume => {
             drop(lock);
             let args = Resume { change: Some(name.to_string()), run: args.run };
             return resume::run(args, context.environment).await;
         }
-        Old::Cancel => return Ok(Ending::NotPossible),
+        Old::Cancel => return Ok(ExitStatus::NotPossible),
     };
     preflight(&context.repo, &Names::new(&name)).await?;
-    let mut session = Session::begin(context, &name, flags, reporter, lock).await?;
-    session.work(work).await
+    let new = NewRun { flags, anonymous: context.anonymous };
+    let mut open = OpenRun::begin(context.site(), &loaded, new, reporter, lock).await?;
+    work(&context, &mut open, &planned, loaded).await
 }
 
 /// The named change, the only one there is, or the one that the user picks.
@@ -61,7 +64,7 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
     if let Some(name) = named {
         return Context::name(name).map(Some);
     }
-    let names: Vec<String> = context.known_changes()?.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = context.changes.known()?.iter().map(ToString::to_string).collect();
     if names.is_empty() {
         bail!(Problem::refused("there is no change to start").hint("git ralph new <change>"));
     }
@@ -78,8 +81,9 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
 }
 
 /// With no agent configured the first known one that is installed is proposed.
-async fn with_agent(context: &Context, name: &ChangeName, flags: Flags) -> Result<Option<Flags>> {
-    if context.settings(name, &flags)?.agent.is_some() {
+async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> Result<Option<Flags>> {
+    let name = &loaded.name;
+    if loaded.settings(&flags, &context.config)?.agent.is_some() {
         return Ok(Some(flags));
     }
     let Some(found) = Agent::installed(&context.environment, &context.repo.place.top) else {
@@ -97,7 +101,7 @@ async fn with_agent(context: &Context, name: &ChangeName, flags: Flags) -> Resul
         }
     } else {
         output::message(&Line::new(Tone::Plain, format!("no agent is configured, using {found}")));
-        output::advise(Advice::NextStep, &[format!("git config ralph.agent {found}")]);
+        output::advise(Advice::NextStep, &[format!("git config ralph.agent {}", quoted(found))]);
     }
     Ok(Some(Flags { agent: Some(AgentChoice::Named(found.to_owned())), ..flags }))
 }
@@ -136,7 +140,7 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool) -> Result<
         );
     }
     let Some((run, state)) = mine else { return Ok(Old::None) };
-    if state.phase == Phase::Starting && context.repo.refs().await?.get(&Names::new(name).initial()).is_none() {
+    if state.phase == Phase::Starting && !has_begun(&context.repo.refs().await?, &Names::new(name), run.path()) {
         // It died before it touched anything.
         return Ok(Old::None);
     }
@@ -160,21 +164,20 @@ fn is_open(name: &ChangeName) -> Problem {
 }
 
 /// What `--dry-run` prints.
-fn plan(change: &Change, work: &Work, verbose: bool) -> Result<String> {
+fn dry_run_text(change: &Change, work: &Work, verbose: bool) -> Result<String> {
     let mut text = String::new();
-    for command in plan_start(&Names::new(&change.name)) {
+    for command in dry_run::start(&Names::new(&change.name)) {
         let _ = writeln!(text, "{command}");
     }
     for story in change.stories.iter().filter(|story| work.only.is_empty() || work.only.contains(&story.id)) {
-        let gates: Vec<String> = work.settings.verify.value.iter().chain(&story.verify).cloned().collect();
         let _ = writeln!(text, "\n# story {}: {}", story.id, story.title);
         let _ = writeln!(text, "{}", work.agent.words());
-        for gate in &gates {
+        for gate in &Gates::of(&work.settings, story).commands {
             let _ = writeln!(text, "sh -c '{gate}'");
         }
         let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"checkpoint: {}\"", story.id);
         if verbose {
-            for line in work.prompt(change, story, work.template.as_ref())?.lines() {
+            for line in work.prompt(change, story)?.lines() {
                 let _ = writeln!(text, "    {line}");
             }
         }

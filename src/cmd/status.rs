@@ -1,16 +1,16 @@
 //! `git ralph status`, also bare `git ralph`.
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use super::context::Context;
 use crate::cli::Status;
 use crate::config::Environment;
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
 use crate::report::{StatusView, output, status_json, status_text};
 use crate::run::{RunDir, RunState};
 
 /// Says where the run stands.
-pub async fn run(args: &Status, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let Some((run, state)) = subject(&context, args.change.as_deref())? else {
         let known = context.store.changes()?;
@@ -21,24 +21,25 @@ pub async fn run(args: &Status, environment: Environment) -> Result<Ending> {
             format!("no run is open\nnext: {hint}\n")
         };
         output::data(&text);
-        return Ok(Ending::Done);
+        return Ok(ExitStatus::Done);
     };
-    let stories = context.stories(&run, &state);
-    let owner = context.owner().filter(|_| !state.is_closed());
+    let stories = context.changes.stories(&run, &state);
+    let owner = context.store.owner(&state);
     let view = StatusView::new(&state, &stories, owner);
     output::data(&if args.json { status_json(&view) } else { status_text(&view) });
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// The named change's last run, or the open run of this work tree.
 fn subject(context: &Context, name: Option<&str>) -> Result<Option<(RunDir, RunState)>> {
     let Some(name) = name else {
-        return Ok(context.open_run(None).ok());
+        let none = |error: &Error| error.downcast_ref::<Problem>().is_some_and(|problem| problem.ending == ExitStatus::NotPossible);
+        return context.open_run(None).map(Some).or_else(|error| if none(&error) { Ok(None) } else { Err(error) });
     };
     let name = Context::name(name)?;
     let last = context.store.last(&name)?;
     if last.is_none() {
-        context.change_file(&name)?;
+        context.changes.load(&name)?;
         return Err(Problem::refused(format!("'{name}' has never been started")).hint(format!("git ralph start {name}")).into());
     }
     Ok(last)

@@ -5,15 +5,15 @@ use anyhow::{Context as _, Result, bail};
 use super::context::Context;
 use crate::cli::StopArgs;
 use crate::config::Environment;
-use crate::error::{Ending, Problem};
+use crate::error::{ExitStatus, Problem};
 use crate::report::{Line, Tone, output};
 use crate::run::StopRequest;
 
 /// Asks a running loop to stop.
-pub async fn run(args: &StopArgs, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &StopArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
-    let (run, _) = context.open_run(args.change.as_deref())?;
-    let Some(owner) = context.owner() else {
+    let (run, state) = context.open_run(args.change.as_deref())?;
+    let Some(owner) = context.store.owner(&state) else {
         bail!(Problem::refused(format!("the run of '{}' is not running", run.change)).hint(format!("git ralph resume {}", run.change)));
     };
     let request = if args.now { StopRequest::Now } else { StopRequest::AfterAttempt };
@@ -22,5 +22,5 @@ pub async fn run(args: &StopArgs, environment: Environment) -> Result<Ending> {
     if !args.quiet {
         output::message(&Line::new(Tone::Plain, format!("asked process {owner} to stop {when}")));
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Done)
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use clap_complete::engine::CompletionCandidate;
 
 use super::candidate;
-use super::place::Spot;
+use super::repository::find;
 use crate::agent::PROFILES;
-use crate::config::{ChangeFile, Environment, GitConfig, git_config, parse_change_file};
+use crate::config::{Environment, GitConfig};
+use crate::git::Spot;
 use crate::git::{Git, worktree_id};
-use crate::regular;
-use crate::run::{OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Store, openspec_changes};
+use crate::run::{ChangeReader, LoadedChange, RunDir, RunState, Store, openspec_changes, read_config};
 use crate::story::{ChangeName, Story};
 
 /// Which changes can be named.
@@ -36,7 +36,7 @@ pub struct Known {
 impl Known {
     /// What is known here.
     pub fn new(environment: Environment, named: Option<String>) -> Self {
-        Known { spot: Spot::find(&environment), environment, named }
+        Known { spot: find(&environment), environment, named }
     }
 
     fn store(&self) -> Option<Store> {
@@ -46,7 +46,7 @@ impl Known {
     /// The changes, with their titles.
     pub fn changes(&self, which: Which) -> Vec<CompletionCandidate> {
         let names = self.names(which).unwrap_or_default();
-        names.into_iter().map(|name| candidate(name.as_str(), self.file(&name).and_then(|file| file.title))).collect()
+        names.into_iter().map(|name| candidate(name.as_str(), self.load(&name).and_then(|loaded| loaded.file.title))).collect()
     }
 
     fn names(&self, which: Which) -> Option<BTreeSet<ChangeName>> {
@@ -67,8 +67,9 @@ impl Known {
         Some(last.filter(|(_, state)| !state.is_closed()).collect())
     }
 
-    fn file(&self, name: &ChangeName) -> Option<ChangeFile> {
-        parse_change_file(&regular::text(&self.store()?.change_file(name)).ok()?, "").ok()
+    fn load(&self, name: &ChangeName) -> Option<LoadedChange> {
+        let top = self.spot.as_ref()?.top.clone();
+        ChangeReader::new(self.store()?, top, self.environment.cwd.clone()).load(name).ok()
     }
 
     /// The change that the line names or means: that of the open run of this work tree, or the only one there is.
@@ -114,15 +115,7 @@ impl Known {
     }
 
     fn stories_of(&self, name: &ChangeName) -> Option<Vec<Story>> {
-        let top = &self.spot.as_ref()?.top;
-        let (source, stories) = match self.file(name) {
-            Some(file) => (file.source, file.stories),
-            None => (Some(format!("{OPENSPEC_CHANGES}/{name}")), Vec::new()),
-        };
-        match source {
-            Some(path) => Some(SourcePlace::new(top, &path).material().ok()?.read().ok()?.stories),
-            None => Some(stories),
-        }
+        Some(self.load(name)?.change(None).ok()?.stories)
     }
 
     /// The agents that are known by name, and those of the user's own: the one question that git must be asked.
@@ -137,9 +130,7 @@ impl Known {
     fn config(&self) -> Option<GitConfig> {
         let git = Git::plain(self.environment.cwd.clone(), self.environment.for_discovery());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let answer = runtime.block_on(git.call(git_config::QUERY).answer()).ok()?;
-        let errors = answer.errors();
-        git_config::read(Ok((answer.code, answer.stdout, errors))).ok()
+        runtime.block_on(read_config(&git)).ok()
     }
 }
 

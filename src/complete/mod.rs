@@ -4,7 +4,7 @@
 //! name, which is word 0: the value, and behind a tab what it means. The files in `completions/` ask.
 
 mod known;
-mod place;
+mod repository;
 
 use std::ffi::{OsStr, OsString};
 use std::panic;
@@ -14,7 +14,7 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 
 use crate::cli::Cli;
-use crate::config::{Environment, completion_word};
+use crate::config::{Environment, KEYS, completion_word};
 use crate::report::clean;
 use known::{Known, Which};
 
@@ -105,18 +105,19 @@ fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
         ("undo", "to") => arg.add(ArgValueCandidates::new(move || known.landed_stories())),
         (_, "only" | "story") => arg.add(ArgValueCandidates::new(move || known.stories())),
         (_, "agent") => arg.add(ArgValueCandidates::new(move || known.agents())),
-        ("start" | "resume", "finish") => arg.add(ArgValueCandidates::new(finishes)),
+        ("start" | "resume", _) => with_words(arg),
         _ => arg,
     }
 }
 
-fn finishes() -> Vec<CompletionCandidate> {
-    let all = [
-        ("ask", "ask on a terminal, else leave the run open"),
-        ("cleanup", "back to the original branch, everything uncommitted"),
-        ("keep", "stay on the run's branch"),
-    ];
-    all.into_iter().map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect()
+/// The option of a setting whose value is one of a few words.
+fn with_words(arg: Arg) -> Arg {
+    let words = KEYS.iter().find(|key| key.option.is_some() && arg.get_id() == key.id).map_or(&[][..], |key| key.words);
+    if words.is_empty() {
+        return arg;
+    }
+    let told = || words.iter().map(|(word, meaning)| candidate(word, Some((*meaning).to_owned()))).collect();
+    arg.add(ArgValueCandidates::new(told))
 }
 
 /// A candidate with what there is to say about it.

@@ -1,32 +1,15 @@
 //! The change file: TOML to data, purely, with errors that name file, line and key.
 
-use std::time::Duration;
+use toml::de::DeTable;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::git_config;
-use super::settings::{AgentChoice, Finish};
-use crate::cost::Cost;
+use super::agent_choice::AgentChoice;
+use super::setting_type::{TextList, TimeLimit};
+use super::table::{FileSettings, KEYS};
+use super::toml_value::{Reader, TomlValue, Wrong, text, texts};
 use crate::story::{OrderProblem, Story, StoryId, check_order};
 
-const KEYS: [&str; 15] = [
-    "title",
-    "context",
-    "source",
-    "agent",
-    "command",
-    "model",
-    "verify",
-    "max-retries",
-    "max-cost",
-    "max-tokens",
-    "attempt-timeout",
-    "idle-timeout",
-    "verify-timeout",
-    "finish",
-    "story",
-];
+/// Its keys that are no settings.
+const OWN_KEYS: [&str; 5] = ["title", "context", "source", "command", "story"];
 const STORY_KEYS: [&str; 8] = ["id", "title", "prompt", "tasks", "acceptance", "after", "verify", "attempt-timeout"];
 
 /// What a change file says.
@@ -38,26 +21,8 @@ pub struct ChangeFile {
     pub context: Option<String>,
     /// Where the stories are kept, if not in the file itself.
     pub source: Option<String>,
-    /// The agent to use.
-    pub agent: Option<AgentChoice>,
-    /// The model that it is told to use.
-    pub model: Option<String>,
-    /// What a run may cost.
-    pub max_cost: Option<Cost>,
-    /// How many tokens a run may use.
-    pub max_tokens: Option<u64>,
-    /// Gates for every story.
-    pub verify: Option<Vec<String>>,
-    /// Retries after a first attempt.
-    pub max_retries: Option<u32>,
-    /// Time limit for an attempt; inside, none means no limit.
-    pub attempt_timeout: Option<Option<Duration>>,
-    /// Time limit without output.
-    pub idle_timeout: Option<Option<Duration>>,
-    /// Time limit for one gate.
-    pub verify_timeout: Option<Option<Duration>>,
-    /// What happens at the end.
-    pub finish: Option<Finish>,
+    /// The settings that it has.
+    pub settings: FileSettings,
     /// The stories, in order.
     pub stories: Vec<Story>,
 }
@@ -72,58 +37,45 @@ pub fn parse(text: &str, file: &str) -> Result<ChangeFile, String> {
     reader.change(root.get_ref())
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    file: &'a str,
-}
-
-type Value<'i> = Spanned<DeValue<'i>>;
 /// The line of every story, for errors that concern two of them.
 type Lines = Vec<(StoryId, usize)>;
 
 impl Reader<'_> {
-    fn at(&self, offset: usize, what: &str) -> String {
-        let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
-        format!("{}:{line}: {what}", self.file)
-    }
-
-    fn wrong(&self, key: &str, value: &Value, expected: &str) -> String {
-        let found = value.get_ref().type_str();
-        self.at(value.span().start, &format!("'{key}' must be {expected}, not {} {found}", article(found)))
-    }
-
     fn change(&self, root: &DeTable) -> Result<ChangeFile, String> {
-        self.known_keys(root, &KEYS)?;
-        let source = self.text(root, "source")?;
+        let known: Vec<&str> = OWN_KEYS.into_iter().chain(KEYS.iter().filter_map(|key| key.change_file)).collect();
+        self.known_keys(root, &known)?;
+        let source = self.get(root, "source", text)?;
         let (stories, lines) = match (&source, root.get("story")) {
             (Some(_), Some(story)) => {
                 return Err(self.at(story.span().start, "there are stories in it and a 'source': only one of them can be"));
             }
             (Some(path), None) if path.is_empty() => {
-                let offset = root.get("source").map_or(0, |value| value.span().start);
-                return Err(self.at(offset, "'source' must be the path of a folder or a file"));
+                return Err(self.at(Self::offset(root, "source"), "'source' must be the path of a folder or a file"));
             }
             (Some(_), None) => (Vec::new(), Vec::new()),
             (None, _) => self.stories(root)?,
         };
         let file = ChangeFile {
-            title: self.text(root, "title")?,
-            context: self.text(root, "context")?,
+            title: self.get(root, "title", text)?,
+            context: self.get(root, "context", text)?,
             source,
-            agent: self.agent(root)?,
-            model: self.text(root, "model")?,
-            max_cost: self.amount(root, "max-cost", |text| text.parse())?,
-            max_tokens: self.amount(root, "max-tokens", git_config::tokens)?,
-            verify: self.texts(root, "verify")?,
-            max_retries: self.number(root, "max-retries")?,
-            attempt_timeout: self.limit(root, "attempt-timeout")?,
-            idle_timeout: self.limit(root, "idle-timeout")?,
-            verify_timeout: self.limit(root, "verify-timeout")?,
-            finish: self.read(root, "finish", str::parse)?,
+            settings: self.settings(root)?,
             stories,
         };
         self.check(&file.stories, &lines)?;
         Ok(file)
+    }
+
+    /// The settings of the table, and `command`, the one key beside it that is another way to say a setting: `agent`.
+    fn settings(&self, root: &DeTable) -> Result<FileSettings, String> {
+        let settings = FileSettings::read(self, root)?;
+        let wrong = |what| self.at(Self::offset(root, "command"), what);
+        match self.get(root, "command", texts)? {
+            None => Ok(settings),
+            Some(_) if settings.agent.is_some() => Err(wrong("'agent' and 'command' exclude each other: keep one of them")),
+            Some(words) if words.is_empty() => Err(wrong("'command' must name a program")),
+            Some(words) => Ok(FileSettings { agent: Some(AgentChoice::Command(words)), ..settings }),
+        }
     }
 
     fn check(&self, stories: &[Story], lines: &Lines) -> Result<(), String> {
@@ -142,24 +94,14 @@ impl Reader<'_> {
         })
     }
 
-    fn known_keys(&self, table: &DeTable, known: &[&str]) -> Result<(), String> {
-        match table.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
-            Some(key) => {
-                let near = crate::nearest::suggestion(key.get_ref(), known.iter().copied());
-                Err(self.at(key.span().start, &format!("unknown key '{}'{near}", key.get_ref().escape_debug())))
-            }
-            None => Ok(()),
-        }
-    }
-
     fn stories(&self, root: &DeTable) -> Result<(Vec<Story>, Lines), String> {
         let none = || format!("{}: there is no [[story]] in it, nor a 'source'", self.file);
         let value = root.get("story").ok_or_else(none)?;
-        let list = value.get_ref().as_array().ok_or_else(|| self.wrong("story", value, "a list of tables, [[story]]"))?;
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong("story", &Wrong::kind(value, "a list of tables, [[story]]")))?;
         let mut stories = Vec::new();
         let mut lines = Vec::new();
         for value in list.iter() {
-            let table = value.get_ref().as_table().ok_or_else(|| self.wrong("story", value, "a table, [[story]]"))?;
+            let table = value.get_ref().as_table().ok_or_else(|| self.wrong("story", &Wrong::kind(value, "a table, [[story]]")))?;
             let (story, offset) = self.story(table, value.span().start)?;
             lines.push((story.id.clone(), offset));
             stories.push(story);
@@ -169,90 +111,32 @@ impl Reader<'_> {
 
     fn story(&self, table: &DeTable, start: usize) -> Result<(Story, usize), String> {
         self.known_keys(table, &STORY_KEYS)?;
-        let id: StoryId = self.read(table, "id", str::parse)?.ok_or_else(|| self.at(start, "this story has no 'id'"))?;
+        let id: StoryId = self.get(table, "id", id)?.ok_or_else(|| self.at(start, "this story has no 'id'"))?;
         let offset = table.get("id").map_or(start, |value| value.span().start);
-        let after = table.get("after").map_or(0, |value| value.span().start);
+        let after = Self::offset(table, "after");
         let after = self
-            .texts(table, "after")?
+            .get(table, "after", texts)?
             .unwrap_or_default()
             .iter()
             .map(|text| text.parse::<StoryId>().map_err(|why| self.at(after, &format!("'after': {why}"))))
             .collect::<Result<_, _>>()?;
         let story = Story {
-            title: self.text(table, "title")?.unwrap_or_else(|| id.to_string()),
-            prompt: self.text(table, "prompt")?.unwrap_or_default(),
-            tasks: self.texts(table, "tasks")?.unwrap_or_default(),
-            acceptance: self.texts(table, "acceptance")?.unwrap_or_default(),
+            title: self.get(table, "title", text)?.unwrap_or_else(|| id.to_string()),
+            prompt: self.get(table, "prompt", text)?.unwrap_or_default(),
+            tasks: self.get(table, "tasks", texts)?.unwrap_or_default(),
+            acceptance: self.get(table, "acceptance", texts)?.unwrap_or_default(),
             after,
-            verify: self.texts(table, "verify")?.unwrap_or_default(),
-            attempt_timeout: self.limit(table, "attempt-timeout")?.flatten(),
+            verify: self.setting::<TextList>(table, "verify")?.unwrap_or_default(),
+            attempt_timeout: self.setting::<TimeLimit>(table, "attempt-timeout")?.flatten(),
             done: false,
             id,
         };
         Ok((story, offset))
     }
-
-    fn agent(&self, root: &DeTable) -> Result<Option<AgentChoice>, String> {
-        let command = self.texts(root, "command")?;
-        match (self.text(root, "agent")?, command) {
-            (Some(_), Some(_)) => {
-                let offset = root.get("command").map_or(0, |value| value.span().start);
-                Err(self.at(offset, "'agent' and 'command' exclude each other: keep one of them"))
-            }
-            (_, Some(words)) if words.is_empty() => {
-                let offset = root.get("command").map_or(0, |value| value.span().start);
-                Err(self.at(offset, "'command' must name a program"))
-            }
-            (Some(name), None) => Ok(Some(AgentChoice::Named(name))),
-            (None, words) => Ok(words.map(AgentChoice::Command)),
-        }
-    }
-
-    fn text(&self, table: &DeTable, key: &str) -> Result<Option<String>, String> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        let text = value.get_ref().as_str().ok_or_else(|| self.wrong(key, value, "a string"))?;
-        Ok(Some(text.to_owned()))
-    }
-
-    fn texts(&self, table: &DeTable, key: &str) -> Result<Option<Vec<String>>, String> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        let list = value.get_ref().as_array().ok_or_else(|| self.wrong(key, value, "a list of strings"))?;
-        let text = |value: &Value| value.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.wrong(key, value, "a list of strings"));
-        list.iter().map(text).collect::<Result<_, _>>().map(Some)
-    }
-
-    fn number(&self, table: &DeTable, key: &str) -> Result<Option<u32>, String> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        let integer = value.get_ref().as_integer().ok_or_else(|| self.wrong(key, value, "a whole number"))?;
-        let number = u32::from_str_radix(integer.as_str(), integer.radix());
-        number.map(Some).map_err(|_| self.at(value.span().start, &format!("'{key}' must be a whole number from 0 to {}", u32::MAX)))
-    }
-
-    /// A number, or a text that is read as one.
-    fn amount<T>(&self, table: &DeTable, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        let text = match value.get_ref() {
-            DeValue::Integer(number) => number.to_string(),
-            DeValue::Float(number) => number.to_string(),
-            DeValue::String(text) => text.to_string(),
-            _ => return Err(self.wrong(key, value, "a number")),
-        };
-        read(&text).map(Some).map_err(|why| self.at(value.span().start, &format!("'{key}': {why}")))
-    }
-
-    fn limit(&self, table: &DeTable, key: &str) -> Result<Option<Option<Duration>>, String> {
-        self.read(table, key, git_config::limit)
-    }
-
-    fn read<T>(&self, table: &DeTable, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
-        let Some(text) = self.text(table, key)? else { return Ok(None) };
-        let offset = table.get(key).map_or(0, |value| value.span().start);
-        read(&text).map(Some).map_err(|why| self.at(offset, &format!("'{key}': {why}")))
-    }
 }
 
-fn article(noun: &str) -> &'static str {
-    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+fn id(value: &TomlValue) -> Result<StoryId, Wrong> {
+    text(value)?.parse().map_err(|why: String| Wrong::text(value, &why))
 }
 
 #[cfg(test)]
@@ -286,9 +170,9 @@ verify = ["cargo test priority"]
 "#;
         let file = parse(text, "x.toml").unwrap();
         assert_eq!(file.title.as_deref(), Some("Task priorities"));
-        assert_eq!(file.agent, Some(AgentChoice::Command(vec!["./my-agent".into(), "--flag".into()])));
-        assert_eq!(file.max_retries, Some(3));
-        assert_eq!(file.attempt_timeout, Some(Some(Duration::from_secs(2700))));
+        assert_eq!(file.settings.agent, Some(AgentChoice::Command(vec!["./my-agent".into(), "--flag".into()])));
+        assert_eq!(file.settings.max_retries, Some(3));
+        assert_eq!(file.settings.attempt_timeout, Some(Some(std::time::Duration::from_secs(2700))));
         assert_eq!(file.stories[0].tasks, ["migration", "model field"]);
         assert_eq!(file.stories[0].verify, ["cargo test priority"]);
     }

@@ -1,4 +1,4 @@
-//! Durations as people write them: `45m`, `1h 30m`, `90s`, or plain seconds.
+//! Durations as people read and write them: `45m`, `1h 30m`, `90s`, or plain seconds.
 
 use std::time::Duration;
 
@@ -18,6 +18,17 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a duration such as '45m', '1h 30m' or '90s'");
     let signed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(signed).map(clamped).map_err(|_| wrong())
+}
+
+/// As `parse` reads it.
+pub fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        s if s % 3600 == 0 => format!("{}h", s / 3600),
+        s if s % 60 == 0 => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
 }
 
 #[cfg(test)]

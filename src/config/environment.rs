@@ -77,6 +77,13 @@ impl Environment {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
+    /// Where programs keep what they remember of their user, outside of any repository.
+    #[must_use]
+    pub fn state_home(&self) -> Option<PathBuf> {
+        let set = self.get("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        set.or_else(|| self.get("HOME").map(|home| Path::new(home).join(".local/state")).filter(|path| path.is_absolute()))
+    }
+
     /// The search path for programs, less the directory that git puts in front of it.
     #[must_use]
     pub fn path(&self) -> OsString {

@@ -1,12 +1,11 @@
 //! What `git config` says to us, read by one call and parsed purely.
 
 use std::fmt;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::duration;
 use super::setting::{Origin, Setting};
+use super::setting_type::SettingType;
 
 /// The arguments of the one call that reads everything.
 pub const QUERY: [&str; 6] = [
@@ -75,7 +74,7 @@ pub struct GitConfig(Vec<Entry>);
 
 /// Which half of the layers is asked: `git -c` beats the change file, the files do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
+pub enum GitLayer {
     /// `git -c`.
     Command,
     /// worktree, local, global, system.
@@ -114,38 +113,24 @@ impl GitConfig {
         &self.0
     }
 
-    fn in_layer(&self, layer: Layer, key: &str) -> impl DoubleEndedIterator<Item = &Entry> {
+    fn in_layer(&self, layer: GitLayer, key: &str) -> impl Iterator<Item = &Entry> {
         let key = canonical(key);
         self.0
             .iter()
-            .filter(move |entry| (entry.scope == Scope::Command) == (layer == Layer::Command))
+            .filter(move |entry| (entry.scope == Scope::Command) == (layer == GitLayer::Command))
             .filter(move |entry| entry.key == key)
     }
 
-    /// The strongest value of a key, read by `read`.
+    /// A setting as one layer has it.
     ///
     /// # Errors
     /// If the value cannot be read; names key, value and where it was set.
-    pub fn get<T>(&self, layer: Layer, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Setting<T>>> {
-        let Some(entry) = self.in_layer(layer, key).next_back() else { return Ok(None) };
-        let value = read(&entry.value).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", entry.origin()))?;
-        Ok(Some(Setting::new(value, entry.origin())))
-    }
-
-    /// All values of a multi-valued key; an empty value clears those before it, as git has it.
-    #[must_use]
-    pub fn all(&self, layer: Layer, key: &str) -> Option<Setting<Vec<String>>> {
-        let mut values = Vec::new();
-        let mut origin = None;
-        for entry in self.in_layer(layer, key) {
-            origin = Some(entry.origin());
-            if entry.value.is_empty() {
-                values.clear();
-            } else {
-                values.push(entry.value.clone());
-            }
-        }
-        origin.map(|origin| Setting::new(values, origin))
+    pub fn setting<T: SettingType>(&self, layer: GitLayer, key: &str) -> Result<Option<Setting<T::Value>>> {
+        let entries: Vec<&Entry> = self.in_layer(layer, key).collect();
+        let Some(last) = entries.last() else { return Ok(None) };
+        let texts: Vec<&str> = entries.iter().map(|entry| entry.value.as_str()).collect();
+        let value = T::from_git(&texts).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", last.origin()))?;
+        Ok(Some(Setting::new(value, last.origin())))
     }
 
     /// The strongest value of a key in any layer.
@@ -159,8 +144,8 @@ impl GitConfig {
     /// All values of a multi-valued key over all layers.
     #[must_use]
     pub fn all_layers(&self, key: &str) -> Vec<String> {
-        let values = |layer| self.all(layer, key).map(|setting| setting.value).unwrap_or_default();
-        values(Layer::Files).into_iter().chain(values(Layer::Command)).collect()
+        let values = |layer| gathered(self.in_layer(layer, key).map(|entry| entry.value.as_str()));
+        values(GitLayer::Files).into_iter().chain(values(GitLayer::Command)).collect()
     }
 
     /// The strongest value of a key in any layer, read by `read`.
@@ -199,33 +184,17 @@ fn canonical(key: &str) -> String {
     }
 }
 
-/// A number as git has it: `5k` is 5120.
-///
-/// # Errors
-/// A sentence that says what is expected.
-pub fn number(text: &str) -> Result<u32, String> {
-    let wrong = || format!("'{text}' is not a whole number");
-    let (digits, factor) = match text.trim().to_lowercase() {
-        t if t.ends_with('k') => (t[..t.len() - 1].to_owned(), 1024),
-        t if t.ends_with('m') => (t[..t.len() - 1].to_owned(), 1024 * 1024),
-        t => (t, 1),
-    };
-    digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
-}
-
-/// A number of tokens: `500000`, `500k`, `2M`; of money and tokens everybody counts in thousands.
-///
-/// # Errors
-/// A sentence that says what is expected.
-pub fn tokens(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let (digits, factor) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
-        _ => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).filter(|n| *n > 0);
-    number.ok_or_else(|| format!("'{text}' is not a number of tokens, such as 500000, 500k or 2M"))
+/// All values of a multi-valued key; an empty value clears those before it, as git has it.
+pub fn gathered<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut values = Vec::new();
+    for text in texts {
+        if text.is_empty() {
+            values.clear();
+        } else {
+            values.push(text.to_owned());
+        }
+    }
+    values
 }
 
 /// Yes or no as git has it.
@@ -240,25 +209,13 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A duration; `0`, `none` and `never` mean no limit.
+/// Reads what git answered to [`QUERY`].
 ///
 /// # Errors
-/// A sentence that says what is expected.
-pub fn limit(text: &str) -> Result<Option<Duration>, String> {
-    match text.trim() {
-        "none" | "never" => Ok(None),
-        text => Ok(Some(duration::parse(text)?).filter(|limit| !limit.is_zero())),
-    }
-}
-
-/// Reads the configuration through the given call.
-///
-/// # Errors
-/// If git fails, with its own words.
-pub fn read(output: Result<(i32, Vec<u8>, String)>) -> Result<GitConfig> {
-    let (code, stdout, stderr) = output?;
+/// If git failed, with its own words.
+pub fn read(code: i32, stdout: &[u8], stderr: &str) -> Result<GitConfig> {
     match code {
-        0 => GitConfig::parse(&stdout),
+        0 => GitConfig::parse(stdout),
         1 => Ok(GitConfig::default()),
         _ => bail!("git config failed: {}", stderr.trim()),
     }
@@ -268,6 +225,7 @@ pub fn read(output: Result<(i32, Vec<u8>, String)>) -> Result<GitConfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::setting_type::{Number, TextList};
 
     fn config(entries: &[(&str, &str, &str)]) -> GitConfig {
         let mut bytes = Vec::new();
@@ -281,16 +239,16 @@ mod tests {
     fn the_last_value_of_a_layer_wins_and_keeps_its_origin() {
         let config =
             config(&[("global", "ralph.maxretries", "1"), ("local", "ralph.maxretries", "2"), ("command", "ralph.maxretries", "9")]);
-        let files = config.get(Layer::Files, "ralph.maxRetries", number).unwrap().unwrap();
+        let files = config.setting::<Number>(GitLayer::Files, "ralph.maxRetries").unwrap().unwrap();
         assert_eq!((files.value, files.origin.to_string()), (2, "local git config (file:x)".to_owned()));
-        let command = config.get(Layer::Command, "ralph.maxRetries", number).unwrap().unwrap();
+        let command = config.setting::<Number>(GitLayer::Command, "ralph.maxRetries").unwrap().unwrap();
         assert_eq!((command.value, command.origin), (9, Origin::Command));
     }
 
     #[test]
     fn a_bad_value_names_its_key_and_place() {
         let config = config(&[("global", "ralph.maxretries", "many")]);
-        let error = config.get(Layer::Files, "ralph.maxRetries", number).unwrap_err().to_string();
+        let error = config.setting::<Number>(GitLayer::Files, "ralph.maxRetries").unwrap_err().to_string();
         assert_eq!(error, "bad value for ralph.maxRetries in global git config (file:x): 'many' is not a whole number");
     }
 
@@ -304,20 +262,12 @@ mod tests {
     #[test]
     fn an_empty_value_clears_a_multi_valued_key() {
         let config = config(&[("global", "ralph.verify", "a"), ("local", "ralph.verify", ""), ("local", "ralph.verify", "b")]);
-        assert_eq!(config.all(Layer::Files, "ralph.verify").unwrap().value, ["b"]);
+        assert_eq!(config.setting::<TextList>(GitLayer::Files, "ralph.verify").unwrap().unwrap().value, ["b"]);
     }
 
     #[test]
     fn a_key_without_a_value_is_true() {
         let config = GitConfig::parse(b"local\0file:x\0ralph.quiet\0").unwrap();
         assert_eq!(config.last("ralph.quiet").unwrap().value, "true");
-    }
-
-    #[test]
-    fn numbers_are_gits() {
-        assert_eq!(number("5k"), Ok(5120));
-        assert!(number("-1").is_err());
-        assert_eq!(limit("0"), Ok(None));
-        assert_eq!(limit("never"), Ok(None));
     }
 }

@@ -1,9 +1,11 @@
 //! Every setting as words, with where it was set: what `git ralph config` shows.
 
-use std::time::Duration;
-
-use super::keys::{KEYS, Key};
-use super::{AgentChoice, Bell, Entry, Finish, GitConfig, LimitWait, Origin, Setting, Settings};
+use super::git_config::{Entry, GitConfig};
+use super::key::Key;
+use super::layers::Value;
+use super::setting::{Origin, Setting};
+use super::setting_type::SettingType;
+use super::table::KEYS;
 
 /// One setting as it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,16 +20,32 @@ pub struct Listed {
     pub origin: Origin,
 }
 
-/// Every setting, in the order of the table of keys; of agents those keys that are set.
-#[must_use]
-pub fn listing(settings: &Settings, git: &GitConfig, git_timeout: Option<&Setting<Option<Duration>>>) -> Vec<Listed> {
-    KEYS.iter()
-        .flat_map(|key| if key.name.contains("<name>") { of_agents(key, git) } else { vec![one(key, settings, git_timeout)] })
-        .collect()
+impl Listed {
+    /// A setting; `words` say what holds where it has no value.
+    pub(super) fn of<T: SettingType>(key: &str, setting: Option<&Setting<Value<T>>>, words: &'static str) -> Listed {
+        let values = setting.map(|setting| T::shown(&setting.value)).unwrap_or_default();
+        let instead = values.is_empty().then_some(words);
+        Listed { key: key.to_owned(), values, instead, origin: setting.map_or(Origin::Default, |setting| setting.origin.clone()) }
+    }
+
+    /// A key `ralph.<name>.…` of every agent that has it, as it is written in git's configuration.
+    pub(super) fn of_agents<T: SettingType>(key: &str, git: &GitConfig) -> Vec<Listed> {
+        let mut listed: Vec<Listed> = Vec::new();
+        for entry in git.entries().iter().filter(|entry| Key::of(&entry.key).is_some_and(|found| found.name == key)) {
+            if listed.iter().any(|known| known.key == entry.key) {
+                continue;
+            }
+            let last = git.last(&entry.key);
+            let origin = last.as_ref().map_or(Origin::Default, |setting| setting.origin.clone());
+            let values = if T::IS_LIST { git.all_layers(&entry.key) } else { last.map(|setting| setting.value).into_iter().collect() };
+            listed.push(Listed { key: entry.key.clone(), values, instead: None, origin });
+        }
+        listed
+    }
 }
 
 /// Entries under `ralph.` that nothing reads, with the key that may be meant.
-pub fn strangers(git: &GitConfig) -> impl Iterator<Item = (&Entry, Option<&'static str>)> {
+pub fn unknown_entries(git: &GitConfig) -> impl Iterator<Item = (&Entry, Option<&'static str>)> {
     let unknown = |entry: &&Entry| entry.key.starts_with("ralph.") && Key::of(&entry.key).is_none();
     git.entries().iter().filter(unknown).map(|entry| {
         let names = KEYS.iter().map(|key| (key.name, key.name.to_lowercase())).collect::<Vec<_>>();
@@ -37,111 +55,16 @@ pub fn strangers(git: &GitConfig) -> impl Iterator<Item = (&Entry, Option<&'stat
     })
 }
 
-fn of_agents(key: &Key, git: &GitConfig) -> Vec<Listed> {
-    let mut listed: Vec<Listed> = Vec::new();
-    for entry in git.entries().iter().filter(|entry| Key::of(&entry.key).is_some_and(|found| found.name == key.name)) {
-        if listed.iter().any(|known| known.key == entry.key) {
-            continue;
-        }
-        let values = match (key.name.ends_with(".args"), git.last(&entry.key)) {
-            (true, _) => git.all_layers(&entry.key),
-            (false, last) => last.map(|setting| setting.value).into_iter().collect(),
-        };
-        let origin = git.last(&entry.key).map_or(Origin::Default, |setting| setting.origin);
-        listed.push(Listed { key: entry.key.clone(), values, instead: None, origin });
-    }
-    listed
-}
-
-fn one(key: &Key, settings: &Settings, git_timeout: Option<&Setting<Option<Duration>>>) -> Listed {
-    let (values, origin) = value(key.name, settings, git_timeout);
-    let instead = values.is_empty().then_some(key.default);
-    Listed { key: key.name.to_owned(), values, instead, origin }
-}
-
-fn value(key: &str, settings: &Settings, git_timeout: Option<&Setting<Option<Duration>>>) -> (Vec<String>, Origin) {
-    match key {
-        "ralph.agent" => optional(settings.agent.as_ref(), agent),
-        "ralph.model" => optional(settings.model.as_ref(), String::clone),
-        "ralph.verify" => (settings.verify.value.clone(), settings.verify.origin.clone()),
-        "ralph.maxRetries" => plain(&settings.max_retries, u32::to_string),
-        "ralph.maxCost" => optional(settings.max_cost.as_ref(), |cost| cost.as_dollars().to_string()),
-        "ralph.maxTokens" => optional(settings.max_tokens.as_ref(), u64::to_string),
-        "ralph.limitWait" => plain(&settings.limit_wait, |wait| if *wait == LimitWait::Wait { "wait" } else { "stop" }.to_owned()),
-        "ralph.limitPause" => plain(&settings.limit_pause, |pause| duration(*pause)),
-        "ralph.attemptTimeout" => plain(&settings.attempt_timeout, limit),
-        "ralph.idleTimeout" => plain(&settings.idle_timeout, limit),
-        "ralph.verifyTimeout" => plain(&settings.verify_timeout, limit),
-        "ralph.lingerTimeout" => plain(&settings.linger_timeout, |time| duration(*time)),
-        "ralph.grace" => plain(&settings.grace, |time| duration(*time)),
-        "ralph.gitTimeout" => optional(git_timeout, limit),
-        "ralph.finish" => plain(&settings.finish, |finish| finish_word(*finish).to_owned()),
-        "ralph.hooks" => plain(&settings.hooks, bool::to_string),
-        "ralph.sign" => plain(&settings.sign, bool::to_string),
-        "ralph.onFinish" => optional(settings.on_finish.as_ref(), String::clone),
-        "ralph.onStory" => optional(settings.on_story.as_ref(), String::clone),
-        "ralph.bell" => plain(&settings.bell, |bell| bell_word(*bell).to_owned()),
-        _ => (Vec::new(), Origin::Default),
-    }
-}
-
-fn plain<T>(setting: &Setting<T>, words: impl Fn(&T) -> String) -> (Vec<String>, Origin) {
-    (vec![words(&setting.value)], setting.origin.clone())
-}
-
-fn optional<T>(setting: Option<&Setting<T>>, words: impl Fn(&T) -> String) -> (Vec<String>, Origin) {
-    setting.map_or((Vec::new(), Origin::Default), |setting| plain(setting, words))
-}
-
-fn agent(choice: &AgentChoice) -> String {
-    match choice {
-        AgentChoice::Named(name) => name.clone(),
-        AgentChoice::Command(words) => format!("-- {}", words.join(" ")),
-    }
-}
-
-fn finish_word(finish: Finish) -> &'static str {
-    match finish {
-        Finish::Ask => "ask",
-        Finish::Cleanup => "cleanup",
-        Finish::Keep => "keep",
-    }
-}
-
-fn bell_word(bell: Bell) -> &'static str {
-    match bell {
-        Bell::Ring => "true",
-        Bell::Silent => "false",
-        Bell::Auto => "auto",
-    }
-}
-
-fn limit(limit: &Option<Duration>) -> String {
-    limit.map_or_else(|| "none".to_owned(), duration)
-}
-
-/// As it can be written in the configuration.
-fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{}ms", duration.as_millis()),
-        s if s % 3600 == 0 => format!("{}h", s / 3600),
-        s if s % 60 == 0 => format!("{}m", s / 60),
-        s => format!("{s}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Flags;
+    use crate::config::{Flags, Settings};
 
     fn listed(entries: &[(&str, &str, &str)]) -> (GitConfig, Vec<Listed>) {
         let bytes: Vec<u8> = entries.iter().flat_map(|(s, k, v)| format!("{s}\0file:x\0{k}\n{v}\0").into_bytes()).collect();
         let git = GitConfig::parse(&bytes).unwrap();
         let settings = Settings::resolve(&Flags::default(), None, &git).unwrap();
-        let timeout = crate::config::git_timeout(&git).unwrap();
-        let list = listing(&settings, &git, timeout.as_ref());
+        let list = settings.listing(&git);
         (git, list)
     }
 
@@ -177,7 +100,7 @@ mod tests {
     #[test]
     fn what_nothing_reads_is_named_with_what_may_be_meant() {
         let (git, _) = listed(&[("local", "ralph.maxretires", "3"), ("local", "ralph.mine.cmd", "x"), ("local", "color.ui", "auto")]);
-        let found: Vec<_> = strangers(&git).map(|(entry, near)| (entry.key.as_str(), near)).collect();
+        let found: Vec<_> = unknown_entries(&git).map(|(entry, near)| (entry.key.as_str(), near)).collect();
         assert_eq!(found, [("ralph.maxretires", Some("ralph.maxRetries"))]);
     }
 }

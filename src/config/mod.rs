@@ -1,23 +1,37 @@
 //! Settings with their origin, layered; the change file; and the only place that reads the environment.
+//!
+//! `table.rs` defines every setting, and says how to add one.
 
+mod agent_choice;
 mod change_file;
+mod choices;
+mod define;
 mod duration;
 mod environment;
+mod flags;
 pub mod git_config;
-mod keys;
+mod key;
+mod layers;
 mod listing;
-mod manners;
+mod output_style;
 mod setting;
-mod settings;
+mod setting_type;
+mod table;
 mod template;
+mod toml_value;
 
+pub use agent_choice::AgentChoice;
 pub use change_file::{ChangeFile, parse as parse_change_file};
+pub use choices::{Bell, EmptyDiff, Finish, LimitWait};
 pub use duration::parse as parse_duration;
 pub use environment::{Environment, completion_word};
 pub use git_config::{Entry, GitConfig, Scope};
-pub use keys::{KEYS, Key};
-pub use listing::{Listed, listing, strangers};
-pub use manners::{Advice, Manners, Wanted};
+pub use key::Key;
+pub use layers::git_timeout;
+pub use listing::{Listed, unknown_entries};
+pub use output_style::{Advice, OutputStyle, Wanted};
 pub use setting::{Origin, Setting};
-pub use settings::{AgentChoice, Bell, Finish, Flags, LimitWait, Settings, git_timeout};
+#[cfg(test)]
+pub(crate) use setting_type::YesNo;
+pub use table::{FileSettings, Flags, KEYS, Settings};
 pub use template::{change_file as change_file_template, sourced_change_file};

@@ -1,8 +1,14 @@
 //! The commented change file that `git ralph new` writes.
 
+use super::table::KEYS;
+
+/// Another way to name the agent; it is no entry of the table of settings, see `change_file.rs`.
+const COMMAND: &str = "# … or a command, the prompt comes on stdin.\n# command = [\"./my-agent\", \"--flag\"]\n";
+
 /// A change file to fill in; it is valid as it stands.
 #[must_use]
 pub fn change_file(name: &str) -> String {
+    let settings = settings();
     format!(
         r#"# The change '{name}': stories for an agent to work through.
 # Start it with: git ralph start {name}
@@ -13,27 +19,7 @@ title = "{name}"
 # context = """
 # """
 
-# The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see ralph.<name>.cmd …
-# agent = "claude"
-# model = "opus"
-# … or a command, the prompt comes on stdin.
-# command = ["./my-agent", "--flag"]
-
-# Gates: commands that must succeed before a story counts as done.
-# verify = ["cargo test"]
-
-# Retries after a story's first attempt.
-# max-retries = 3
-
-# What the whole run may use up.
-# max-cost = 20.0
-# max-tokens = "5M"
-
-# Time limits: for a whole attempt, without output, for one gate.
-# attempt-timeout = "60m"
-# idle-timeout = "15m"
-# verify-timeout = "30m"
-
+{settings}
 # One table a story, worked through in this order.
 [[story]]
 id = "story-1"
@@ -47,6 +33,23 @@ Describe the story for the agent.
 # verify = ["cargo test story_1"]
 "#
     )
+}
+
+/// Every setting that a change file can have, as comments: a paragraph begins where a setting has a comment of its own.
+fn settings() -> String {
+    let mut paragraphs: Vec<String> = Vec::new();
+    for key in KEYS {
+        let Some(name) = key.change_file else { continue };
+        let line = format!("# {name} = {}\n", key.toml_example());
+        match (key.comment, paragraphs.last_mut()) {
+            (None, Some(paragraph)) => paragraph.push_str(&line),
+            (comment, _) => paragraphs.push(comment.map(|comment| format!("# {comment}\n")).unwrap_or_default() + &line),
+        }
+    }
+    if let Some(agent) = paragraphs.iter_mut().find(|paragraph| paragraph.contains("# agent = ")) {
+        agent.push_str(COMMAND);
+    }
+    paragraphs.join("\n")
 }
 
 /// The file of a change whose stories are kept elsewhere.
@@ -92,7 +95,7 @@ mod tests {
             })
             .collect();
         let file = crate::config::parse_change_file(&text, "x.toml").unwrap();
-        assert_eq!(file.verify, Some(vec!["cargo test".to_owned()]));
+        assert_eq!(file.settings.verify, Some(vec!["cargo test".to_owned()]));
         assert_eq!(file.stories[0].verify, ["cargo test story_1"]);
     }
 }

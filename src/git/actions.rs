@@ -1,7 +1,7 @@
 //! Typed actions on a repository; every one is one git process, on explicit ids and names.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::questions::Hidden;
 use super::repo::{nul_joined, trim_slash};
-use super::{Answer, Git, Oid, PathChange, RefUpdate, Repo};
+use super::{Answer, Git, GitError, Oid, PathChange, RefUpdate, Repo};
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,24 @@ pub enum Reach {
     Everywhere,
 }
 
+/// How files were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// As attributes and configuration say.
+    AsConfigured,
+    /// As they are stored, because a filter could not be run.
+    Unfiltered,
+}
+
 impl Repo {
+    /// Whether a filter is configured, for whatever files.
+    ///
+    /// # Errors
+    /// If git cannot be asked.
+    pub async fn has_filters(&self) -> Result<bool> {
+        Ok(self.unfiltered().await?.is_some())
+    }
+
     /// Makes git look at these paths of an index again.
     ///
     /// # Errors
@@ -163,21 +180,25 @@ impl Repo {
         call.index(index).input(lines).working().output().await.map(drop)
     }
 
-    /// Turns the work tree from one tree into another, touching only what differs.
+    /// Turns the work tree from one tree into another, touching only what differs. Says how the files were written.
     ///
     /// # Errors
     /// If git fails; it refuses to overwrite what is neither.
-    pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid, reach: Reach) -> Result<()> {
+    pub async fn switch_tree(&self, index: &Path, from: &Oid, to: &Oid, reach: Reach) -> Result<Written> {
         let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
         let git = match reach {
             Reach::AsConfigured => self.git.clone(),
             Reach::Everywhere => self.git.clone().with_config(["core.sparseCheckout=false".to_owned()]),
         };
-        let Err(error) = git.call(args).index(index).working().output().await else { return Ok(()) };
+        let Err(error) = git.call(args).index(index).working().output().await else { return Ok(Written::AsConfigured) };
+        // Files that somebody has just edited are another reason to fail, and no reason to overwrite them.
+        if !is_about_a_filter(&error) {
+            return Err(error);
+        }
         let Some(unfiltered) = self.unfiltered().await? else { return Err(error) };
         // A filter that cannot be run has left the work tree between the two; everything in it is kept by now.
         let args = ["read-tree", "--reset", "-u", to.as_str()];
-        unfiltered.call(args).index(index).working().output().await.map(drop).map_err(|_| error)
+        unfiltered.call(args).index(index).working().output().await.map(|_| Written::Unfiltered).map_err(|_| error)
     }
 
     /// Writes files of an index again, whatever is there.
@@ -201,7 +222,7 @@ impl Repo {
         if drivers.is_empty() {
             return Ok(None);
         }
-        let off = |driver: &&str| ["smudge=", "process=", "required=false"].map(|end| format!("{driver}.{end}"));
+        let off = |driver: &&str| ["clean=", "smudge=", "process=", "required=false"].map(|end| format!("{driver}.{end}"));
         Ok(Some(self.git.clone().with_config(drivers.iter().flat_map(off))))
     }
 
@@ -237,7 +258,8 @@ impl Repo {
             return Ok(());
         }
         let call = self.git.call(["update-ref", "-m", reason, "--no-deref", "--stdin"]);
-        call.input(RefUpdate::transaction(updates)).output().await.map(drop)
+        // Thousands of refs take their time.
+        call.input(RefUpdate::transaction(updates)).working().output().await.map(drop)
     }
 
     /// Puts HEAD on a branch, touching neither index nor work tree.
@@ -277,6 +299,21 @@ impl Repo {
         self.git.call(args).output().await.map(drop)
     }
 
+    /// Gives a key in one configuration file other values; `there` says whether it has any now.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn replace_in(&self, file: &Path, key: &str, values: &[OsString], there: bool) -> Result<()> {
+        if there {
+            self.set_in(file, key, None).await?;
+        }
+        for value in values {
+            let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--add".as_ref(), key.as_ref(), value];
+            self.git.call(args).output().await?;
+        }
+        Ok(())
+    }
+
     /// Writes tag objects back that [`Repo::raw_tags`] has read.
     ///
     /// # Errors
@@ -301,4 +338,10 @@ impl Repo {
     pub async fn empty_tree(&self) -> Result<Oid> {
         self.git.call(["mktree"]).input("").line().await?.parse()
     }
+}
+
+/// Whether git failed because a filter did, by its own words; or did not end, as with a filter that hangs.
+fn is_about_a_filter(error: &anyhow::Error) -> bool {
+    let says_so = error.downcast_ref::<GitError>().is_some_and(|error| error.stderr.contains("filter"));
+    says_so || GitError::of_time_limit(error).is_some()
 }

@@ -1,5 +1,6 @@
 //! What git changes in a file between the work tree and its objects: line ends, filters, encodings.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,6 +12,9 @@ use super::{Oid, PathChange, Repo};
 const CONVERTING: [&[u8]; 6] = [b"text", b"eol", b"crlf", b"ident", b"filter", b"encoding"];
 /// Files that a program, a keyword or an encoding stands between, whatever their line ends are.
 const FILTERED: &str = ":(top,exclude,attr:!filter !ident !working-tree-encoding)";
+
+/// The mode of a submodule in an index.
+const GITLINK: u32 = 0o160_000;
 
 /// Line ends that are the same all through a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +143,18 @@ impl Repo {
         let output = self.git.call(["ls-files", "-z", "-s"]).index(index).working().output().await?;
         let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
         entries.map(|entry| staged(entry).map(|file| PathChange::added(path_of(file.rest), file.mode, file.oid))).collect()
+    }
+
+    /// Those of these paths that are submodules in an index.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn gitlinks(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let args = ["--literal-pathspecs", "ls-files", "-z", "-s", "--"].map(OsStr::new);
+        let call = self.git.call(args.into_iter().chain(paths.iter().map(|path| path.as_os_str())));
+        let output = call.index(index).working().output().await?;
+        let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).map(staged).collect::<Result<Vec<_>>>()?;
+        Ok(entries.into_iter().filter(|entry| entry.mode == GITLINK).map(|entry| path_of(entry.rest)).collect())
     }
 
     /// The files of an index that a checkout would write with other bytes, or may: what a filter makes of them is not tried.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::objects::Library;
 use super::stale;
 use crate::process::{Exit, Program, capture, on_path};
 
@@ -70,7 +69,6 @@ pub struct Git {
     limits: Limits,
     /// Where locks that dead processes left are moved to.
     stale_dir: Option<PathBuf>,
-    library: Library,
 }
 
 /// Where git is: looked for once, not at every call in one directory of PATH after the other.
@@ -88,7 +86,6 @@ impl Git {
             program: Program { program: git_on_path(&env, &cwd), args: Vec::new(), env, cwd },
             limits: Limits::default(),
             stale_dir: None,
-            library: Library::default(),
         }
     }
 
@@ -109,13 +106,13 @@ impl Git {
         let ignores_case = git_dir.join("CoNfIg").exists() || git_dir.join("cOmMoNdIr").exists();
         args.extend(["-c".into(), format!("core.ignoreCase={ignores_case}").into()]);
         let program = Program { program: git_on_path(&env, work_tree), args, env, cwd: work_tree.to_owned() };
-        Git { program, limits: Limits::default(), stale_dir: None, library: Library::default() }
+        Git { program, limits: Limits::default(), stale_dir: None }
     }
 
     /// The same for another repository: at its work tree, in its git directory if that is known.
     #[must_use]
     pub fn elsewhere(&self, top: &Path, git_dir: Option<&Path>) -> Self {
-        let mut git = Git { library: Library::default(), ..self.clone() };
+        let mut git = self.clone();
         git.program.env.retain(|(name, _)| name != "GIT_DIR" && name != "GIT_WORK_TREE" && name != "GIT_INDEX_FILE");
         if let Some(git_dir) = git_dir {
             git.program.env.push(("GIT_DIR".into(), git_dir.into()));
@@ -153,15 +150,20 @@ impl Git {
         self
     }
 
+    /// The same repository and work tree through another git directory, which borrows the objects of the first.
+    #[must_use]
+    pub fn through(&self, git_dir: &Path, objects: &Path) -> Self {
+        let mut git = self.clone();
+        git.program.env.retain(|(name, _)| name != "GIT_DIR" && name != "GIT_OBJECT_DIRECTORY");
+        git.program.env.push(("GIT_DIR".into(), git_dir.into()));
+        git.program.env.push(("GIT_OBJECT_DIRECTORY".into(), objects.into()));
+        git
+    }
+
     /// A variable that its calls see.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.program.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
-    }
-
-    /// The contents of trees, without a process for each of them.
-    pub(super) async fn trees(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.library.trees(self, names, self.limits.query).await
     }
 
     /// A call with these arguments.
@@ -198,11 +200,6 @@ impl Call {
         let at = self.program.args.len() - self.words.len();
         self.program.args.splice(at..at, ["-c".into(), "core.fsyncMethod=writeout-only".into()]);
         self
-    }
-
-    /// What would be started.
-    pub(super) fn program(&self) -> &Program {
-        &self.program
     }
 
     /// On another index than the repository's.
@@ -274,6 +271,9 @@ impl Call {
     }
 }
 
+/// No exit status that a process can have.
+const TOO_LATE: i32 = -1;
+
 /// What git answered.
 #[derive(Debug)]
 pub struct Answer {
@@ -302,6 +302,18 @@ impl Answer {
         GitError { words: words(&self.words), exit, stderr: self.errors() }
     }
 
+    /// What stands for the answer of a git that was killed because it did not end.
+    #[must_use]
+    pub fn too_late(why: &str) -> Self {
+        Answer { code: TOO_LATE, stdout: Vec::new(), stderr: why.as_bytes().to_vec(), words: Vec::new() }
+    }
+
+    /// Whether there is no answer, because git was killed before it gave one.
+    #[must_use]
+    pub fn is_too_late(&self) -> bool {
+        self.code == TOO_LATE
+    }
+
     /// Its standard error as text.
     #[must_use]
     pub fn errors(&self) -> String {
@@ -317,6 +329,20 @@ pub struct GitError {
     pub exit: Exit,
     /// What it said.
     pub stderr: String,
+}
+
+impl GitError {
+    /// The error of a git that was killed because it exceeded its time limit.
+    #[must_use]
+    pub fn of_time_limit(error: &anyhow::Error) -> Option<&GitError> {
+        error.downcast_ref::<GitError>().filter(|error| matches!(error.exit, Exit::TimedOut { .. }))
+    }
+
+    /// Whether git has answered, and the answer was no: as opposed to a git that died, hung or could not be started.
+    #[must_use]
+    pub fn is_answer(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<GitError>().is_some_and(|error| matches!(error.exit, Exit::Code { .. }))
+    }
 }
 
 impl fmt::Display for GitError {

@@ -23,12 +23,6 @@ impl Oid {
         self.0.get(..10).unwrap_or(&self.0)
     }
 
-    /// The id as trees have it.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
-        let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
-        Oid(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
-    }
-
     /// The id of the same length that means "no object".
     #[must_use]
     pub fn nothing(&self) -> Self {

@@ -84,6 +84,11 @@ pub async fn discover(git: &Git) -> Result<Place> {
     let head = match rest {
         [oid, "HEAD"] => Head::Detached { oid: oid.parse()? },
         [oid, name] => Head::Branch { name: (*name).to_owned(), oid: oid.parse()? },
+        // A ref that is called HEAD too makes git say nothing about which one is meant.
+        [oid] => match git.call(["symbolic-ref", "-q", "HEAD"]).line().await {
+            Ok(name) => Head::Branch { name, oid: oid.parse()? },
+            Err(_) => Head::Detached { oid: oid.parse()? },
+        },
         [] => Head::Unborn { name: git.call(["symbolic-ref", "-q", "HEAD"]).line().await.context("cannot read HEAD")? },
         _ => bail!("git rev-parse answered in an unknown form: {text:?}"),
     };

@@ -1,7 +1,7 @@
 //! Typed questions to a repository; every one is one git process, on explicit ids and names, and changes nothing.
 
 use std::collections::{BTreeSet, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
@@ -9,20 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::repo::path_of;
+use super::operations::{OPERATION_FILES, OperationFile};
+use super::repo::{nul_joined, path_of};
 use super::{Head, Oid, RefList, Repo};
-
-/// Files and directories in the git directory that mean an operation is under way, with what to call it.
-const UNDER_WAY: [(&str, &str); 8] = [
-    ("MERGE_HEAD", "merge"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("sequencer", "cherry-pick or revert"),
-    ("BISECT_LOG", "bisect"),
-    ("BISECT_START", "bisect"),
-];
 
 /// One path that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +99,8 @@ pub struct Listing {
     pub hidden: Hidden,
     /// The directories that files of it are in, and those around them.
     pub directories: HashSet<PathBuf>,
+    /// The paths that it has as repositories of their own.
+    pub gitlinks: Vec<PathBuf>,
 }
 
 impl Hidden {
@@ -126,17 +117,18 @@ impl Repo {
     /// # Errors
     /// If git cannot be asked.
     pub async fn under_way(&self) -> Result<Option<&'static str>> {
-        if let Some((_, name)) = UNDER_WAY.iter().find(|(file, _)| self.place.git_dir.join(file).symlink_metadata().is_ok()) {
-            return Ok(Some(name));
+        let there = |file: &&OperationFile| file.operation.is_some() && self.place.git_dir.join(file.name).symlink_metadata().is_ok();
+        if let Some(file) = OPERATION_FILES.iter().find(there) {
+            return Ok(file.operation);
         }
         if !self.place.common_dir.join("reftable").exists() {
             return Ok(None);
         }
         // In a reftable repository these are not files.
-        let names = "MERGE_HEAD\nCHERRY_PICK_HEAD\nREVERT_HEAD\n";
+        let names: String = OPERATION_FILES.iter().take(3).map(|file| format!("{}\n", file.name)).collect();
         let output = self.git.call(["cat-file", "--batch-check=%(objecttype)"]).input(names).output().await?;
         let found = String::from_utf8_lossy(&output).lines().position(|line| !line.ends_with("missing"));
-        Ok(found.and_then(|at| UNDER_WAY.get(at)).map(|(_, name)| *name))
+        Ok(found.and_then(|at| OPERATION_FILES.get(at)?.operation))
     }
 
     /// All refs.
@@ -144,7 +136,15 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn refs(&self) -> Result<RefList> {
-        RefList::parse(&self.git.call(RefList::QUERY).output().await?)
+        let answer = self.git.call(RefList::QUERY).answer().await?;
+        if answer.code == 0 {
+            return RefList::parse(&answer.stdout);
+        }
+        // One ref that names a missing object is enough for git to list none.
+        let failure = answer.failure();
+        let names = self.git.call(RefList::NAMES).output().await.map_err(|_| failure)?;
+        let check = self.git.call(["cat-file", "--batch-check=%(objectname) %(objecttype)"]);
+        RefList::parse_both(&names, &check.input(RefList::objects(&names)).output().await?)
     }
 
     /// Where HEAD is now; `refs` saves the question when HEAD is on a branch with commits.
@@ -243,6 +243,16 @@ impl Repo {
         Ok((entries.collect(), words))
     }
 
+    /// Files that an index does not have and that are not ignored; a repository of its own ends in a slash.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn untracked(&self, index: &Path) -> Result<Vec<PathBuf>> {
+        let call = self.git.call(["ls-files", "-z", "--others", "--exclude-standard"]);
+        let output = call.index(index).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
+    }
+
     /// Those of these paths that are not what an index says, or not known to be.
     ///
     /// # Errors
@@ -251,6 +261,17 @@ impl Repo {
         let args = ["--literal-pathspecs", "diff-files", "--name-only", "-z", "--"].map(OsStr::new);
         let call = self.git.call(args.into_iter().chain(paths.iter().map(|path| path.as_os_str())));
         let output = call.index(index).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
+    }
+
+    /// The files in a directory that are not what an index says, as if the directory were the work tree; what is not in it does not
+    /// count. Files may have been renamed into it.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn edited_in(&self, dir: &Path, index: &Path) -> Result<HashSet<PathBuf>> {
+        let git = self.git.elsewhere(dir, Some(&self.place.git_dir)).with_config(["core.trustctime=false".to_owned()]);
+        let output = git.call(["diff-files", "--name-only", "--diff-filter=d", "-z"]).index(index).working().output().await?;
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
@@ -269,22 +290,56 @@ impl Repo {
         Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
     }
 
+    /// Those of the objects that are not in the repository.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn missing(&self, oids: &BTreeSet<Oid>) -> Result<BTreeSet<Oid>> {
+        let names: String = oids.iter().map(|oid| format!("{oid}\n")).collect();
+        let found = self.git.call(["cat-file", "--batch-check"]).input(names).output().await?;
+        let text = String::from_utf8_lossy(&found);
+        Ok(text.lines().filter_map(|line| line.strip_suffix(" missing")?.parse().ok()).collect())
+    }
+
+    /// Whether an index can be read and every object that it names is there.
+    ///
+    /// # Errors
+    /// If git cannot be started.
+    pub async fn has_all_of(&self, index: &Path) -> Result<bool> {
+        let listed = self.git.call(["ls-files", "-s", "-z"]).index(index).working().answer().await?;
+        if listed.code != 0 {
+            return Ok(false);
+        }
+        let mut names = Vec::new();
+        for entry in listed.stdout.split(|byte| *byte == 0).filter(|entry| !entry.starts_with(b"160000 ")) {
+            let Some(name) = entry.split(|byte| *byte == b' ').nth(1) else { continue };
+            names.extend_from_slice(name);
+            names.push(b'\n');
+        }
+        let found = self.git.call(["cat-file", "--batch-check"]).input(names).output().await?;
+        Ok(!found.split(|byte| *byte == b'\n').any(|line| line.ends_with(b" missing")))
+    }
+
     /// The directories of an index, and the paths that git has been told not to look at.
     ///
     /// # Errors
     /// If git fails.
     pub async fn listing(&self, index: &Path) -> Result<Listing> {
-        let output = self.git.call(["ls-files", "-v", "-z"]).index(index).working().output().await?;
+        let output = self.git.call(["ls-files", "-v", "-s", "-z"]).index(index).working().output().await?;
         let mut listing = Listing::default();
         let mut last: Option<&[u8]> = None;
         for entry in output.split(|byte| *byte == 0) {
-            let (Some(tag), Some(path)) = (entry.first(), entry.get(2..)) else { continue };
+            let path = entry.iter().position(|byte| *byte == b'\t').and_then(|tab| entry.get(tab + 1..));
+            let (Some(tag), Some(path)) = (entry.first(), path) else { continue };
             let present = || self.place.top.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() {
                 listing.hidden.assumed.push(path_of(path));
             }
             if tag.eq_ignore_ascii_case(&b'S') && present() {
                 listing.hidden.skipped.push(path_of(path));
+            }
+            if entry.get(2..).is_some_and(|rest| rest.starts_with(b"160000 ")) {
+                listing.gitlinks.push(path_of(path));
             }
             let dir = path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end]);
             // Files of one directory follow each other.
@@ -337,6 +392,26 @@ impl Repo {
         }
     }
 
+    /// Whether HEAD contains a commit; one that is unborn or broken contains none.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn head_contains(&self, commit: &Oid) -> Result<bool> {
+        Ok(self.git.call(["merge-base", "--is-ancestor", commit.as_str(), "HEAD"]).answer().await?.code == 0)
+    }
+
+    /// Those of these paths that git ignores; what an index has is tracked.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn ignored_among(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answer = self.git.call(["check-ignore", "-z", "--stdin"]).index(index).input(nul_joined(paths)).answer().await?;
+        Ok(answer.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
+    }
+
     /// The branches, here and of remotes, that contain a commit; full names, none that stands for another.
     ///
     /// # Errors
@@ -349,8 +424,14 @@ impl Repo {
         Ok(text.lines().filter_map(plain).collect())
     }
 
-    /// What differs between two trees, by a process of its own.
-    pub(super) async fn diff_trees_anew(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
+    /// The differences between two trees, or the trees of two commits.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn diff_trees(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
+        if from == to {
+            return Ok(Vec::new());
+        }
         let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
         let output = self.git.call(args).working().output().await?;
         let mut fields = output.split(|byte| *byte == 0);
@@ -410,6 +491,24 @@ impl Repo {
         Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
     }
 
+    /// Every key of one configuration file with its value, in the order of the file; none if git cannot read it. What it includes is
+    /// left out.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn settings_in(&self, file: &Path) -> Result<Option<Vec<(String, OsString)>>> {
+        let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--no-includes".as_ref(), "--list".as_ref(), "-z".as_ref()];
+        let answer = self.git.call(args).answer().await?;
+        let entry = |entry: &[u8]| {
+            let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
+            // A key without a value is true.
+            let value = entry.get(end + 1..).unwrap_or(b"true");
+            (String::from_utf8_lossy(&entry[..end]).into_owned(), OsStr::from_bytes(value).to_owned())
+        };
+        let entries = answer.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).map(entry).collect();
+        Ok((answer.code == 0).then_some(entries))
+    }
+
     /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.
     ///
     /// # Errors
@@ -466,13 +565,13 @@ impl Repo {
         tips.map(str::parse).collect()
     }
 
-    /// The values of a trailer in a commit's message.
+    /// The message of a commit.
     ///
     /// # Errors
     /// If there is no such commit.
-    pub async fn trailer(&self, commit: &Oid, key: &str) -> Result<String> {
-        let format = format!("--format=%(trailers:key={key},valueonly,separator=%x0A)");
-        self.git.call(["log", "-1", "--no-show-signature", &format, commit.as_str(), "--"]).line().await
+    pub async fn message(&self, commit: &Oid) -> Result<String> {
+        let output = self.git.call(["log", "-1", "--no-show-signature", "--format=%B", commit.as_str(), "--"]).output().await?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
     }
 }
 

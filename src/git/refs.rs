@@ -23,7 +23,11 @@ pub struct RefEntry {
 
 /// All refs of a repository.
 #[derive(Clone, Debug, Default)]
-pub struct RefList(Vec<RefEntry>);
+pub struct RefList {
+    entries: Vec<RefEntry>,
+    /// Refs that name an object which does not exist.
+    broken: Vec<String>,
+}
 
 impl RefList {
     /// The arguments of the one question.
@@ -51,13 +55,68 @@ impl RefList {
         };
         let text = String::from_utf8_lossy(output);
         let entries = text.lines().map(parse).collect::<Result<_>>().context("git for-each-ref answered in an unknown form")?;
-        Ok(RefList(entries))
+        Ok(RefList { entries, broken: Vec::new() })
+    }
+
+    /// The arguments of a question that needs no objects; what the refs lead to is asked by [`RefList::objects`].
+    pub const NAMES: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(HEAD) %(refname) %(symref)"];
+
+    /// What `git cat-file --batch-check=%(objectname) %(objecttype)` is to be asked after [`RefList::NAMES`] was answered by `names`:
+    /// two lines per ref.
+    #[must_use]
+    pub fn objects(names: &[u8]) -> String {
+        let text = String::from_utf8_lossy(names);
+        text.lines().filter_map(|line| line.split_once(' ')).map(|(oid, _)| format!("{oid}\n{oid}^{{commit}}\n")).collect()
+    }
+
+    /// Parses the answers to [`RefList::NAMES`] and [`RefList::objects`].
+    ///
+    /// # Errors
+    /// If git answers in another form.
+    pub fn parse_both(names: &[u8], objects: &[u8]) -> Result<Self> {
+        let (names, objects) = (String::from_utf8_lossy(names), String::from_utf8_lossy(objects));
+        let mut objects = objects.lines();
+        let mut list = RefList::default();
+        let unknown = "git for-each-ref answered in an unknown form";
+        for line in names.lines() {
+            let (oid, rest) = line.split_once(' ').context(unknown)?;
+            let (name, symref) = named(rest.get(2..).context(unknown)?);
+            let (object, commit) = (objects.next().context(unknown)?, objects.next().context(unknown)?);
+            if object.ends_with(" missing") {
+                list.broken.push(name);
+                continue;
+            }
+            let commit = commit.strip_suffix(" commit").map(str::parse).transpose()?;
+            list.entries.push(RefEntry { name, oid: oid.parse()?, head: rest.starts_with('*'), commit, symref });
+        }
+        Ok(list)
+    }
+
+    /// The refs that name an object which does not exist. They are in no other list.
+    #[must_use]
+    pub fn broken(&self) -> &[String] {
+        &self.broken
     }
 
     /// The list without one ref and without those that start with a prefix.
     #[must_use]
-    pub fn without(&self, name: &str, prefix: &str) -> Self {
-        RefList(self.0.iter().filter(|entry| entry.name != name && !entry.name.starts_with(prefix)).cloned().collect())
+    pub fn without(&self, is_left_out: impl Fn(&str) -> bool) -> Self {
+        RefList { entries: self.entries.iter().filter(|entry| !is_left_out(&entry.name)).cloned().collect(), broken: self.broken.clone() }
+    }
+
+    /// The list as it is after a transaction.
+    #[must_use]
+    pub fn after(&self, updates: &[RefUpdate]) -> Self {
+        let mut list = self.without(|name| updates.iter().any(|update| update.name() == name));
+        for update in updates {
+            let (RefUpdate::Set { name, to } | RefUpdate::Move { name, to, .. } | RefUpdate::Create { name, to }) = update else {
+                continue;
+            };
+            let head = self.entry(name).is_some_and(|entry| entry.head);
+            list.entries.push(RefEntry { name: name.clone(), oid: to.clone(), head, commit: Some(to.clone()), symref: None });
+        }
+        list.entries.sort_by(|one, other| one.name.cmp(&other.name));
+        list
     }
 
     /// The list as text, one ref a line; HEAD is not part of it.
@@ -67,7 +126,7 @@ impl RefList {
             Some(target) => format!("ref {} {} {target}\n", entry.oid, entry.name),
             None => format!("ref {} {}\n", entry.oid, entry.name),
         };
-        self.0.iter().map(line).collect()
+        self.entries.iter().map(line).chain(self.broken.iter().map(|name| format!("broken {name}\n"))).collect()
     }
 
     /// Reads what [`RefList::lines`] wrote, among other lines.
@@ -80,28 +139,30 @@ impl RefList {
             let (name, symref) = named(names);
             Ok(RefEntry { name, oid: oid.parse()?, head: false, commit: None, symref })
         };
-        Ok(RefList(text.lines().filter_map(|line| line.strip_prefix("ref ")).map(parse).collect::<Result<_>>()?))
+        let entries = text.lines().filter_map(|line| line.strip_prefix("ref ")).map(parse).collect::<Result<_>>()?;
+        let broken = text.lines().filter_map(|line| line.strip_prefix("broken ")).map(str::to_owned).collect();
+        Ok(RefList { entries, broken })
     }
 
     /// The refs in the given namespaces.
     pub fn owned<'a>(&'a self, namespaces: &'a [&str]) -> impl Iterator<Item = &'a RefEntry> {
-        self.0.iter().filter(move |entry| namespaces.iter().any(|space| entry.name.starts_with(space)))
+        self.entries.iter().filter(move |entry| namespaces.iter().any(|space| entry.name.starts_with(space)))
     }
 
     /// The objects that refs point at and that are no commits.
     pub fn tags(&self) -> impl Iterator<Item = &Oid> {
-        self.0.iter().filter(|entry| entry.commit.as_ref() != Some(&entry.oid)).map(|entry| &entry.oid)
+        self.entries.iter().filter(|entry| entry.commit.as_ref() != Some(&entry.oid)).map(|entry| &entry.oid)
     }
 
     /// Every commit that a ref leads to.
     pub fn commits(&self) -> impl Iterator<Item = &Oid> {
-        self.0.iter().filter_map(|entry| entry.commit.as_ref())
+        self.entries.iter().filter_map(|entry| entry.commit.as_ref())
     }
 
     /// The ref of a full name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&RefEntry> {
-        self.0.iter().find(|entry| entry.name == name)
+        self.entries.iter().find(|entry| entry.name == name)
     }
 
     /// What a full ref name points at.
@@ -113,12 +174,12 @@ impl RefList {
     /// The branch that HEAD is on, if it has commits.
     #[must_use]
     pub fn head(&self) -> Option<&RefEntry> {
-        self.0.iter().find(|entry| entry.head)
+        self.entries.iter().find(|entry| entry.head)
     }
 
     /// The refs below a prefix that ends in a slash.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a RefEntry> {
-        self.0.iter().filter(move |entry| entry.name.starts_with(prefix))
+        self.entries.iter().filter(move |entry| entry.name.starts_with(prefix))
     }
 }
 
@@ -164,6 +225,17 @@ pub enum RefUpdate {
 }
 
 impl RefUpdate {
+    /// The full name of the ref that it is about.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            RefUpdate::Set { name, .. }
+            | RefUpdate::Move { name, .. }
+            | RefUpdate::Create { name, .. }
+            | RefUpdate::Delete { name, .. } => name,
+        }
+    }
+
     /// The whole transaction as `git update-ref --stdin` reads it.
     #[must_use]
     pub fn transaction(updates: &[RefUpdate]) -> String {

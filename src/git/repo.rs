@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Git, Place};
+use super::{Git, GitError, Place};
 
 /// A repository with its work tree.
 #[derive(Clone, Debug)]
@@ -18,6 +18,26 @@ pub struct Repo {
 }
 
 impl Repo {
+    /// The same repository, without an index of its own; `path` is one where no file ever is. Even commands that need no index read
+    /// the repository's, and fail if an agent has damaged it.
+    #[must_use]
+    pub fn without_index(mut self, path: PathBuf) -> Self {
+        self.git = self.git.with_env([("GIT_INDEX_FILE", path.into())]);
+        self
+    }
+
+    /// Whether git can work with the repository as it is: with its configuration, its format and its extensions.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn is_readable(&self) -> Result<bool> {
+        match self.git.call(["rev-parse", "--git-dir"]).answer().await {
+            Ok(answer) => Ok(answer.code == 0),
+            Err(error) if GitError::of_time_limit(&error).is_some() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The same repository, with commits made by nobody in particular.
     #[must_use]
     pub fn under_stand_in(mut self) -> Self {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::free_name::free_name;
 use crate::process::holders_of;
 
 /// A lock this new may belong to a process that is about to open it.
@@ -32,12 +33,7 @@ pub fn is_stale(lock: &Path) -> bool {
 pub fn move_aside(lock: &Path, dir: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(dir)?;
     let name = lock.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut to = dir.join(&name);
-    let mut copy = 1;
-    while to.symlink_metadata().is_ok() {
-        copy += 1;
-        to = dir.join(format!("{name}.{copy}"));
-    }
+    let to = free_name(dir.join(&name), |number| dir.join(format!("{name}.{number}")), |to| to.symlink_metadata().is_ok());
     fs::rename(lock, &to)?;
     Ok(to)
 }

@@ -57,10 +57,15 @@ impl Repo {
     /// # Errors
     /// If git fails.
     pub async fn stash(&self, refs: &RefList) -> Result<Vec<StashEntry>> {
-        if refs.get("refs/stash").is_none() {
-            return Ok(Vec::new());
+        let Some(tip) = refs.get("refs/stash") else { return Ok(Vec::new()) };
+        let mut entries = self.stashes().await?;
+        if entries.first().is_none_or(|entry| entry.oid != *tip) {
+            // The entry has expired from the log that the list is made from; the ref still has it.
+            let message = self.message(tip).await?.lines().next().unwrap_or_default().to_owned();
+            entries.iter_mut().for_each(|entry| entry.index += 1);
+            entries.insert(0, StashEntry { index: 0, oid: tip.clone(), message });
         }
-        self.stashes().await
+        Ok(entries)
     }
 
     /// The entries of the stash, newest first.
@@ -76,7 +81,7 @@ impl Repo {
     ///
     /// # Errors
     /// If git fails.
-    pub async fn rebuild_stash(&self, entries: &[&StashEntry]) -> Result<()> {
+    pub async fn rebuild_stash(&self, entries: &[StashEntry]) -> Result<()> {
         self.git.call(["update-ref", "-d", "refs/stash"]).output().await?;
         for entry in entries.iter().rev() {
             self.git.call(["stash", "store", "-m", &entry.message, entry.oid.as_str()]).output().await?;

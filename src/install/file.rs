@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::regular;
+use crate::safe_read;
 
 /// In every shipped file, of every version: a file without it is somebody else's.
 const MARK: &str = "Part of git-ralph";
@@ -44,7 +44,7 @@ impl Installed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Missing),
             Err(error) => return Err(error),
         }
-        let bytes = regular::bytes(&self.path)?;
+        let bytes = safe_read::bytes(&self.path)?;
         Ok(if bytes == self.text.as_bytes() {
             State::Current
         } else if memchr::memmem::find(&bytes, MARK.as_bytes()).is_some() {

@@ -1,9 +1,11 @@
 //! The manual and shell completion as files: what is shipped, where it belongs, how it gets there and goes again.
 
+mod directories;
 mod file;
-mod places;
+mod record;
 mod shipped;
 
+pub use directories::Places;
 pub use file::{Installed, State};
-pub use places::Places;
+pub use record::Record;
 pub use shipped::{COMPLETIONS, PAGES, Shipped};

@@ -10,13 +10,13 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::kin;
+use super::adoption;
 use super::launch::unblock_child_signal;
 
 static HEARING: Once = Once::new();
 
 /// Our ends of the pipes to a child that is about to start.
-pub(super) struct Ends {
+pub(super) struct PipeEnds {
     pub stdin: Option<OwnedFd>,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
@@ -35,14 +35,14 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts one by calling `start`. From before that on it is listened for its end.
-    pub fn start(ends: Ends, start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
+    pub fn start(ends: PipeEnds, start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
         HEARING.call_once(unblock_child_signal);
         let ended = signal(SignalKind::child())?;
         let stdin = ends.stdin.map(|pipe| ChildStdin::from_std(pipe.into())).transpose()?;
         let stdout = Some(ChildStdout::from_std(ends.stdout.into())?);
         let stderr = Some(ChildStderr::from_std(ends.stderr.into())?);
         let pid = start()?;
-        kin::remember(pid);
+        adoption::remember(pid);
         Ok(Child { pid, stdin, stdout, stderr, status: None, ended })
     }
 
@@ -52,7 +52,7 @@ impl Child {
             && let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG)?
         {
             self.status = Some(ExitStatus::from_raw(status.as_raw()));
-            kin::forget(self.pid);
+            adoption::forget(self.pid);
         }
         Ok(self.status)
     }
@@ -71,7 +71,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if let Ok(None) = self.try_wait() {
-            kin::abandon(self.pid);
+            adoption::abandon(self.pid);
         }
     }
 }

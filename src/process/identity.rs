@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
+use super::stat::Stat;
 use super::survivors::has_open;
 
 /// One process, for all time.
@@ -63,9 +64,7 @@ impl FromStr for Identity {
 }
 
 fn born(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the start time is the 20th field behind it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    Stat::of(pid).map(|stat| stat.born)
 }
 
 /// Whether a process runs the same executable as this one.

@@ -2,26 +2,25 @@
 //!
 //! Knows nothing of git or stories. With `git/`, the only place that creates commands.
 
+mod adoption;
 mod capture;
 mod child;
-mod dialogue;
 mod end;
 mod group;
 mod identity;
 mod interrupt;
-mod kin;
 mod launch;
 mod pager;
 mod spawn;
+mod stat;
 mod supervise;
 mod survivors;
 
+pub use adoption::Adoption;
 pub use capture::{Captured, capture};
-pub use dialogue::Dialogue;
 pub use end::Exit;
 pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
-pub use kin::Adoption;
 pub use pager::page;
 pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
-use super::child::{Child, Ends};
+use super::child::{Child, PipeEnds};
 use super::launch::Launch;
 
 /// A program with all that it is started with; the environment is complete, nothing is inherited.
@@ -45,7 +45,7 @@ impl Program {
             Input::Nothing => (None, None),
         };
         let ((from_out, stdout), (from_err, stderr)) = (io::pipe()?, io::pipe()?);
-        let ends = Ends { stdin: to_child.map(Into::into), stdout: from_out.into(), stderr: from_err.into() };
+        let ends = PipeEnds { stdin: to_child.map(Into::into), stdout: from_out.into(), stderr: from_err.into() };
         let (cwd, env) = (c_string(self.cwd.as_os_str().as_bytes())?, self.c_env()?);
         let words = [&self.program].into_iter().chain(&self.args);
         let args = words.map(|word| c_string(word.as_bytes())).collect::<io::Result<Vec<_>>>()?;

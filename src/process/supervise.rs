@@ -94,33 +94,33 @@ pub async fn supervise(
     let end = loop {
         tokio::select! {
             biased;
-            _ = stop.reached(Urgency::Now) => break End::Enforced(Exit::Interrupted),
+            _ = stop.reached(Urgency::Now) => break Stopped::Enforced(Exit::Interrupted),
             () = sleep_until(clock.next()) => match child.try_wait()? {
-                Some(status) => break End::Gone(Exit::of(status)),
+                Some(status) => break Stopped::Gone(Exit::of(status)),
                 None if clock.is_only_silence() && pipes.take_what_is_there(&mut clock, &mut sink)? => {}
-                None => break End::Enforced(clock.rung()),
+                None => break Stopped::Enforced(clock.rung()),
             },
             () = &mut feed, if !fed => fed = true,
             piece = pipes.next(), if pipes.open() => if let Some((stream, bytes)) = piece? {
                 match sink(stream, bytes) {
                     Ok(flow) => clock.heard(stream, flow),
-                    Err(error) => break End::Broken(error),
+                    Err(error) => break Stopped::Broken(error),
                 }
             },
-            status = child.wait() => break End::Gone(Exit::of(status?)),
+            status = child.wait() => break Stopped::Gone(Exit::of(status?)),
         }
     };
     let exit = match end {
-        End::Gone(exit) => {
+        Stopped::Gone(exit) => {
             let _ = timeout(DRAIN, pipes.drain(&mut sink)).await;
             group.signal(Signal::KILL);
             Ok(exit)
         }
-        End::Enforced(exit) => {
+        Stopped::Enforced(exit) => {
             terminate(&mut child, &group, watch.grace, pipes.drain(&mut sink)).await;
             Ok(exit)
         }
-        End::Broken(error) => {
+        Stopped::Broken(error) => {
             terminate(&mut child, &group, watch.grace, pipes.drain(&mut |_, _| Ok(Flow::Going))).await;
             Err(error)
         }
@@ -128,7 +128,7 @@ pub async fn supervise(
     Ok(Supervised { exit: exit?, duration: started.elapsed() })
 }
 
-enum End {
+enum Stopped {
     Gone(Exit),
     Enforced(Exit),
     Broken(io::Error),

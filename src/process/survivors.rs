@@ -10,8 +10,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::time::{Instant, sleep};
 
+use super::adoption;
 use super::identity::Identity;
-use super::kin;
+use super::stat::Stat;
 
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
@@ -31,7 +32,7 @@ impl Trail {
     /// To be called before the work begins; its processes get a variable of that name whose value begins like this.
     #[must_use]
     pub fn begin(name: &str, value: &str) -> Self {
-        Trail { name: format!("{name}="), mark: format!("{name}={value}"), before: kin::adopted() }
+        Trail { name: format!("{name}="), mark: format!("{name}={value}"), before: adoption::adopted() }
     }
 
     /// Ends what is left: TERM, grace, KILL. Says whom it found.
@@ -42,7 +43,7 @@ impl Trail {
     /// The same after a child that has been waited for: if we adopt, whoever is left of it is below us by now, and
     /// nobody else has to be looked at.
     pub async fn end_after_child(&self, grace: Duration) -> Vec<String> {
-        if !kin::adopts() {
+        if !adoption::adopts() {
             return self.end(grace).await;
         }
         self.end_those(grace, || self.orphans().into_iter().collect()).await
@@ -61,15 +62,15 @@ impl Trail {
             end(&found, if round == 0 { grace } else { Duration::ZERO }).await;
             tried.extend(found);
         }
-        kin::reap();
+        adoption::reap();
         names
     }
 
     /// The orphans that were not there before, with everybody below them.
     fn orphans(&self) -> Vec<u32> {
-        let orphans = kin::adopted().into_iter().filter(|orphan| !self.before.contains(orphan)).map(|orphan| orphan.pid);
+        let orphans = adoption::adopted().into_iter().filter(|orphan| !self.before.contains(orphan)).map(|orphan| orphan.pid);
         let orphans: Vec<u32> = orphans.filter(|&pid| !self.is_of_others(pid)).collect();
-        kin::with_descendants(&orphans)
+        adoption::with_descendants(&orphans)
     }
 
     /// Whether it bears the mark of other work that is under way.
@@ -109,10 +110,7 @@ pub(super) fn has_open(pid: u32, wanted: &fs::Metadata) -> bool {
 /// Whether a process of that id exists and has not ended.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])),
-        Err(_) => false,
-    }
+    Stat::of(pid).is_some_and(|stat| !stat.has_ended())
 }
 
 /// Ends these processes: TERM, grace, KILL.

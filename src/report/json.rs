@@ -1,13 +1,13 @@
 //! One event a line on standard output.
 
-use super::{Activity, Reporter, output};
-use crate::run::{Record, RunState};
+use super::output;
+use crate::run::{Activity, Record, Reporter, RunState};
 
 /// Tells events as JSON.
 #[derive(Debug)]
-pub struct Json;
+pub struct JsonLines;
 
-impl Reporter for Json {
+impl Reporter for JsonLines {
     fn event(&self, record: &Record, _: &RunState) {
         if let Ok(line) = serde_json::to_string(record) {
             output::data(&format!("{line}\n"));

@@ -7,7 +7,10 @@ use serde::Serialize;
 
 use super::clean;
 use super::words::count;
+use crate::free_name::free_name;
 use crate::git::{DescribedRef, PathChange, RefList};
+use crate::names::{Names, RefKind};
+use crate::shell_word::quoted;
 use crate::story::ChangeName;
 
 const GITLINK: u32 = 0o160_000;
@@ -42,21 +45,25 @@ impl Kept {
     /// Looks at a ref and at what differs between the commit and its parent; nothing, if it keeps nothing.
     #[must_use]
     pub fn new(entry: &DescribedRef, changes: &[PathChange], spot: &Spot<'_>) -> Option<Self> {
-        let rest = entry.name.strip_prefix(&format!("refs/ralph/{}/", spot.change))?;
-        let own = without_run(rest);
-        let files = own.starts_with("attempts/") || own.starts_with("adopted/") || own == "index";
-        if matches!(rest, "base" | "initial" | "checkpoint" | "pin") || (own == "index" && changes.is_empty()) {
+        let names = Names::new(spot.change);
+        let rest = entry.name.strip_prefix(&names.prefix())?;
+        let own = names.kind(&entry.name);
+        // A ref of a kind that this version does not know is shown as what it is called.
+        let kind = own.map(|own| own.kind);
+        let files = kind.is_some_and(RefKind::holds_files);
+        let nothing = own.is_some_and(|own| own.kind.is_internal() && own.run.is_none());
+        if nothing || (kind == Some(RefKind::Index) && changes.is_empty()) {
             return None;
         }
         let name = quoted(&entry.name);
-        let held = if files { format!("{} ({})", what(own, entry), count(changes.len(), "file")) } else { what(own, entry) };
+        let held = if files { format!("{} ({})", what(kind, entry), count(changes.len(), "file")) } else { what(kind, entry) };
         let look = match &entry.parent {
             Some(parent) if files => format!("git diff {} {name}", parent.short()),
             _ => format!("git show --stat {name}"),
         };
         let (back, unnamed) = match files {
             true => restore(&name, changes, spot),
-            false => (Some(format!("git branch {} {name}", branch(rest, spot))), 0),
+            false => (Some(format!("git branch {} {name}", branch(rest, &names, spot))), 0),
         };
         Some(Kept { name: clean(&entry.name), what: held, look, back, unnamed })
     }
@@ -73,22 +80,16 @@ impl Kept {
     }
 }
 
-/// A ref of an earlier run as it was called then.
-pub(super) fn without_run(rest: &str) -> &str {
-    rest.strip_prefix("runs/").and_then(|rest| rest.split_once('/')).map_or(rest, |(_, own)| own)
-}
-
-fn what(own: &str, entry: &DescribedRef) -> String {
-    let kind = own.split('/').next().unwrap_or(own);
+fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
     match kind {
-        "adopted" => "edits of yours that an attempt started from".to_owned(),
-        "index" => "what was staged at the start".to_owned(),
-        "moved" => "what an agent made of a ref that was put back".to_owned(),
-        "abandoned" => "commits that an agent made and left behind".to_owned(),
-        "leftover" => format!("a branch that an earlier run left: {}", clean(&entry.subject)),
-        "done" => format!("what the run ended with: {}", clean(&entry.subject)),
-        "undone" => format!("what an undo took back: {}", clean(&entry.subject)),
-        _ => clean(&entry.subject),
+        Some(RefKind::Adopted) => "edits of yours that an attempt started from".to_owned(),
+        Some(RefKind::Index) => "what was staged at the start".to_owned(),
+        Some(RefKind::Moved) => "what an agent made of a ref that was put back".to_owned(),
+        Some(RefKind::Abandoned) => "commits that an agent made and left behind".to_owned(),
+        Some(RefKind::Leftover) => format!("a branch that an earlier run left: {}", clean(&entry.subject)),
+        Some(RefKind::Done) => format!("what the run ended with: {}", clean(&entry.subject)),
+        Some(RefKind::Undone) => format!("what an undo took back: {}", clean(&entry.subject)),
+        Some(RefKind::Attempt | RefKind::Base | RefKind::Initial | RefKind::Checkpoint | RefKind::Pin) | None => clean(&entry.subject),
     }
 }
 
@@ -113,13 +114,12 @@ fn pathspec(path: &Path, at_top: bool) -> Option<String> {
 }
 
 /// A name for a branch that does not exist yet.
-fn branch(rest: &str, spot: &Spot<'_>) -> String {
-    let own = format!("ralph/{}", spot.change);
+fn branch(rest: &str, names: &Names, spot: &Spot<'_>) -> String {
+    let own = names.short_branch();
     let plain = format!("{}-{}", spot.change, rest.replace('/', "-"));
     let first = if rest == "done" { own } else { plain.clone() };
-    let numbered = (2..).map(|number| format!("{plain}-{number}"));
-    let mut names = [first, plain.clone()].into_iter().chain(numbered);
-    quoted(&names.find(|name| is_free(name, spot.refs)).unwrap_or(plain))
+    let wanted = if is_free(&first, spot.refs) { first } else { plain.clone() };
+    quoted(&free_name(wanted, |number| format!("{plain}-{number}"), |name| !is_free(name, spot.refs)))
 }
 
 fn is_free(name: &str, refs: &RefList) -> bool {
@@ -130,25 +130,12 @@ fn is_free(name: &str, refs: &RefList) -> bool {
         && full.rsplit_once('/').is_none_or(|(above, _)| refs.get(above).is_none())
 }
 
-/// A word as a shell reads it.
-#[must_use]
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_shell_as_they_are() {
-        assert_eq!(quoted("refs/ralph/work/attempts/a%20b/1"), "refs/ralph/work/attempts/a%20b/1");
-        assert_eq!(quoted("$(reboot)"), "'$(reboot)'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
+    fn paths_reach_git_as_they_are() {
         assert_eq!(pathspec(Path::new("a b"), true).as_deref(), Some("'a b'"));
         assert_eq!(pathspec(Path::new("a"), false).as_deref(), Some(":/a"));
         assert_eq!(pathspec(Path::new("*"), true).as_deref(), Some("':(top,literal)*'"));

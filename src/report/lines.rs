@@ -1,8 +1,8 @@
 //! Plain lines on standard error: what there is without a terminal.
 
-use super::words::callback_words;
-use super::{Activity, Reporter, Tone, event_lines, output};
-use crate::run::{Record, RunState};
+use super::words::activity_warning;
+use super::{Tone, event_lines, output};
+use crate::run::{Activity, Record, Reporter, RunState};
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,8 +40,8 @@ impl Reporter for Lines {
     }
 
     fn activity(&self, activity: &Activity<'_>) {
-        if let Activity::CallbackFailed { failure } = activity {
-            output::message(&super::Line::new(Tone::Warning, callback_words(failure)));
+        if let Some(line) = activity_warning(activity) {
+            output::message(&line);
         }
         if self.verbosity < Verbosity::Verbose {
             return;
@@ -49,7 +49,12 @@ impl Reporter for Lines {
         let text = match activity {
             Activity::Said { story, line } if !line.is_empty() => format!("{story}| {}", super::clean(line)),
             Activity::Did { story, tool, target } => format!("{story}> {}", super::clean(&format!("{tool} {target}"))),
-            _ => return,
+            Activity::Planned { .. }
+            | Activity::Said { .. }
+            | Activity::Waiting { .. }
+            | Activity::CallbackFailed { .. }
+            | Activity::SourceNotCarried { .. }
+            | Activity::GateStarted { .. } => return,
         };
         let mut said = self.said.borrow_mut();
         if *said != text {

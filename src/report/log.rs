@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::kept::without_run;
 use super::status::phase_word;
-use super::words::{count, head_words, outcome_words, span, usage_words};
+use super::words::{count, doubt_words, head_words, notice_words, outcome_words, span, usage_words};
 use super::{Kept, clean};
 use crate::cost::Cost;
+use crate::names::{Names, RefKind};
 use crate::run::{Event, Record, RunState, Usage};
 use crate::story::{Story, StoryId};
+use crate::workspace::Notice;
 
 /// What a journal says about attempts: a fold of its records.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Chronicle {
     started: Option<Timestamp>,
     attempts: BTreeMap<StoryId, Vec<AttemptView>>,
     undone: Vec<(String, Vec<StoryId>)>,
+    /// What was said since the end of the last attempt: it is about the one that ends next.
+    notices: Vec<String>,
 }
 
 /// Everything that `log` shows.
@@ -74,7 +77,10 @@ pub struct AttemptView {
     used: String,
     checkpoint: Option<String>,
     rescues: Vec<String>,
+    doubts: Vec<String>,
     undone: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
 }
 
 impl AttemptView {
@@ -92,6 +98,7 @@ impl Chronicle {
         self.started.get_or_insert(record.at);
         match &record.event {
             Event::AttemptStarted { story, attempt, agent, .. } => {
+                self.notices.clear();
                 let view = AttemptView { number: *attempt, agent: agent.clone(), started: Some(record.at), ..AttemptView::default() };
                 self.attempts.entry(story.clone()).or_default().push(view);
             }
@@ -102,22 +109,7 @@ impl Chronicle {
                     view.outcome = Some("was interrupted".to_owned());
                 }
             }
-            Event::Undone { stories, kept, .. } => {
-                self.undone.push((kept.clone(), stories.clone()));
-                for story in stories {
-                    let landed =
-                        self.attempts.get_mut(story).and_then(|views| views.iter_mut().rev().find(|view| view.checkpoint.is_some()));
-                    if let Some(view) = landed {
-                        view.undone = Some(kept.clone());
-                    }
-                }
-            }
-            event => self.take_in_attempt(event),
-        }
-    }
-
-    fn take_in_attempt(&mut self, event: &Event) {
-        match event {
+            Event::Undone { stories, kept, .. } => self.take_back(stories, kept),
             Event::AgentEnded { story, attempt, milliseconds, usage, .. } => self.edit(story, *attempt, |view| {
                 view.milliseconds = Some(*milliseconds);
                 view.uses(usage);
@@ -126,12 +118,64 @@ impl Chronicle {
             Event::AttemptRejected { story, attempt, outcome } => {
                 self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
             }
-            Event::CheckpointLanded { story, attempt, commit, .. } => self.edit(story, *attempt, |view| {
+            Event::CheckpointLanded { story, attempt, commit, .. } => self.end(story, *attempt, |view| {
                 view.outcome = Some("done".to_owned());
                 view.checkpoint = Some(commit.short().to_owned());
             }),
-            Event::AttemptRolledBack { story, attempt, rescue, .. } => self.edit(story, *attempt, |view| view.rescues.push(rescue.clone())),
-            _ => {}
+            Event::AttemptRolledBack { story, attempt, rescue, .. } => self.end(story, *attempt, |view| view.rescues.push(rescue.clone())),
+            Event::Noticed { notice } if notice.doubted().is_some() => self.doubt(notice),
+            Event::Noticed { notice } => self.notices.push(notice_words(notice)),
+            Event::RunStarting { .. }
+            | Event::LeftoverKept { .. }
+            | Event::RunStarted { .. }
+            | Event::CommitsAdopted { .. }
+            | Event::EditsAdopted { .. }
+            | Event::IdentityMissing {}
+            | Event::SourceUnreadable { .. }
+            | Event::SourceRead { .. }
+            | Event::SourcePutBack { .. }
+            | Event::StoriesChanged { .. }
+            | Event::StrayMarks { .. }
+            | Event::MarksNotSet { .. }
+            | Event::GateEnded { .. }
+            | Event::AttemptAccepted { .. }
+            | Event::UndoStarted { .. }
+            | Event::PauseStarted { .. }
+            | Event::PauseEnded { .. }
+            | Event::StoryFailed { .. }
+            | Event::StopRequested { .. }
+            | Event::LoopEnded { .. }
+            | Event::FinishStarted { .. }
+            | Event::Finished { .. }
+            | Event::AbortStarted {}
+            | Event::Aborted { .. } => {}
+        }
+    }
+
+    fn take_back(&mut self, stories: &[StoryId], kept: &str) {
+        self.undone.push((kept.to_owned(), stories.to_vec()));
+        for story in stories {
+            let landed = self.attempts.get_mut(story).and_then(|views| views.iter_mut().rev().find(|view| view.checkpoint.is_some()));
+            if let Some(view) = landed {
+                view.undone = Some(kept.to_owned());
+            }
+        }
+    }
+
+    /// An attempt has landed or is rolled back: what was said meanwhile is about it.
+    fn end(&mut self, story: &StoryId, attempt: u32, change: impl FnOnce(&mut AttemptView)) {
+        let notices = std::mem::take(&mut self.notices);
+        self.edit(story, attempt, |view| {
+            view.notices = notices;
+            change(view);
+        });
+    }
+
+    /// A step that is repeated says it again.
+    fn doubt(&mut self, notice: &Notice) {
+        let view = notice.doubted().and_then(|story| self.attempts.get_mut(story)?.last_mut());
+        if let Some(view) = view.filter(|view| !view.doubts.contains(&doubt_words(notice))) {
+            view.doubts.push(doubt_words(notice));
         }
     }
 
@@ -173,12 +217,12 @@ impl Chronicle {
         }
     }
 
-    /// Whether a ref keeps something of a story; `rest` is its name without `refs/ralph/<change>/`.
+    /// Whether a ref keeps something of a story.
     #[must_use]
-    pub fn is_about(&self, rest: &str, story: &StoryId) -> bool {
-        let attempt = format!("attempts/{}/", story.as_component());
-        let undone = self.undone.iter().any(|(kept, stories)| kept.ends_with(&format!("/{rest}")) && stories.contains(story));
-        without_run(rest).starts_with(&attempt) || undone
+    pub fn is_about(&self, name: &str, names: &Names, story: &StoryId) -> bool {
+        let attempt =
+            names.kind(name).is_some_and(|own| own.kind == RefKind::Attempt && own.story() == Some(story.as_component().as_str()));
+        attempt || self.undone.iter().any(|(kept, stories)| kept == name && stories.contains(story))
     }
 }
 
@@ -225,6 +269,12 @@ pub fn log_text(view: &LogView) -> String {
         }
         for attempt in &story.attempts {
             let _ = writeln!(text, "  {}", attempt_words(attempt, view.running));
+            for doubt in &attempt.doubts {
+                let _ = writeln!(text, "    {} {doubt}", console::style("warning:").yellow());
+            }
+            for notice in &attempt.notices {
+                let _ = writeln!(text, "    {notice}");
+            }
         }
     }
     if !view.kept.is_empty() {

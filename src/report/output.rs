@@ -1,23 +1,23 @@
-//! The two standard streams, in the manner that was asked for. A reader that has gone away is no error.
+//! The two standard streams, in the style that was asked for. A reader that has gone away is no error.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
 use super::{Line, Tone};
-use crate::config::{Advice, Environment, Manners, Wanted};
+use crate::config::{Advice, Environment, OutputStyle, Wanted};
 
-static MANNERS: OnceLock<Manners> = OnceLock::new();
+static STYLE: OnceLock<OutputStyle> = OnceLock::new();
 
-/// Settles how everything from here on is said; the first word on it counts.
-pub fn behave(manners: Manners) {
-    let manners = MANNERS.get_or_init(|| manners);
-    console::set_colors_enabled(manners.colour);
-    console::set_colors_enabled_stderr(manners.colour_errors);
+/// Sets how all further output looks; only the first call counts.
+pub fn set_style(style: OutputStyle) {
+    let style = STYLE.get_or_init(|| style);
+    console::set_colors_enabled(style.colour);
+    console::set_colors_enabled_stderr(style.colour_errors);
 }
 
 /// The same where no configuration could be read.
-pub fn behave_as_usual(environment: Option<&Environment>) {
-    behave(environment.map(Manners::usual).unwrap_or_default());
+pub fn set_usual_style(environment: Option<&Environment>) {
+    set_style(environment.map(OutputStyle::usual).unwrap_or_default());
 }
 
 /// Why standard output could not be written, other than that nobody reads it any more.
@@ -75,7 +75,7 @@ pub fn failure(label: &str, text: &str, hints: &[String]) {
 
 /// Hints of a kind, and how to switch them off.
 pub fn advise(advice: Advice, hints: &[String]) {
-    let wanted = MANNERS.get().copied().unwrap_or_default().wants(advice);
+    let wanted = STYLE.get().copied().unwrap_or_default().wants(advice);
     if hints.is_empty() || wanted == Wanted::No {
         return;
     }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::clean;
 use super::words::count;
-use crate::run::Leavings;
+use crate::run::Prunable;
 
 /// The list: one thing a line, with what it is.
 #[must_use]
-pub fn prune_text(found: &Leavings, shown: impl Fn(&Path) -> String) -> String {
+pub fn prune_text(found: &Prunable, shown: impl Fn(&Path) -> String) -> String {
     let refs = found.refs.iter().map(|entry| (clean(&entry.name), clean(&entry.subject)));
     let runs = found.runs.iter().map(|old| {
-        let moved = if old.moved { ", and what was moved aside because git could not keep it" } else { "" };
+        let moved = if old.moved { ", and what was moved or copied there because git could not keep it" } else { "" };
         let what = format!("journal, prompts and transcripts of run {} of {}{moved}", old.run.number, old.run.change);
         (shown(old.run.path()), what)
     });
@@ -29,7 +29,7 @@ pub fn prune_text(found: &Leavings, shown: impl Fn(&Path) -> String) -> String {
 
 /// How much it is, as a part of a sentence.
 #[must_use]
-pub fn prune_words(found: &Leavings) -> String {
+pub fn prune_words(found: &Prunable) -> String {
     let parts = [
         (found.refs.len(), count(found.refs.len(), "ref")),
         (found.runs.len(), count(found.runs.len(), "run")),

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::clean;
-use super::words::{count, end_words, head_words, outcome_words, time_words, usage_words};
+use super::words::{count, doubt_words, end_words, head_words, outcome_words, time_words, usage_words};
 use crate::cost::Cost;
+use crate::names::Names;
 use crate::run::{Pause, Phase, RunState, Stage};
 use crate::story::Story;
 
@@ -47,6 +48,7 @@ pub struct StoryView {
     checkpoint: Option<String>,
     rescues: Vec<String>,
     outcome: Option<String>,
+    doubts: Vec<String>,
     seconds: u64,
     tokens: u64,
     cost_usd: Option<f64>,
@@ -67,9 +69,9 @@ impl StatusView {
             run: opening.map_or(0, |opening| opening.run),
             state: phase_word(&state.phase),
             running: owner.is_some(),
-            branch: format!("ralph/{change}"),
+            branch: opening.map_or_else(String::new, |opening| Names::new(&opening.change).short_branch()),
             original: opening.map_or_else(String::new, |opening| head_words(&opening.original)),
-            checkpoint: state.footing.as_ref().map(|footing| footing.checkpoint.to_string()),
+            checkpoint: state.base.as_ref().map(|base| base.checkpoint.to_string()),
             done: views.iter().filter(|view| view.state == "done").count(),
             total: views.len(),
             stories: views,
@@ -117,6 +119,7 @@ fn story_view(state: &RunState, story: &Story) -> StoryView {
         checkpoint: if let Stage::Landed(oid) = &progress.stage { Some(oid.to_string()) } else { None },
         rescues: progress.rescues,
         outcome: progress.outcome.as_ref().map(outcome_words),
+        doubts: progress.doubts.iter().map(doubt_words).collect(),
         seconds: progress.milliseconds / 1000,
         tokens: progress.usage.tokens(),
         cost_usd: progress.usage.cost.map(Cost::as_dollars),
@@ -173,6 +176,9 @@ pub fn status_text(view: &StatusView) -> String {
             clean(&story.title),
             story.used
         );
+        for doubt in &story.doubts {
+            let _ = writeln!(text, "            {} {doubt}", console::style("warning:").yellow());
+        }
     }
     for (at, command) in view.next.iter().enumerate() {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });

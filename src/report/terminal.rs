@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::words::{callback_words, time_words};
-use super::{Activity, Reporter, Tone, clean, event_lines, output};
-use crate::run::{Event, Record, RunState};
+use super::words::{activity_warning, time_words};
+use super::{Tone, clean, event_lines, output};
+use crate::run::{Activity, Event, Record, Reporter, RunState};
 
 /// Tells events on a screen.
 #[derive(Debug)]
@@ -67,7 +67,33 @@ impl Reporter for Terminal {
             Event::AttemptRolledBack { .. } | Event::PauseEnded { .. } => self.settle(),
             Event::PauseStarted { story, .. } => self.run(format!("{story} waits")),
             Event::LoopEnded { .. } => self.rest(),
-            _ => {}
+            Event::RunStarting { .. }
+            | Event::LeftoverKept { .. }
+            | Event::RunStarted { .. }
+            | Event::RunResumed {}
+            | Event::CommitsAdopted { .. }
+            | Event::EditsAdopted { .. }
+            | Event::IdentityMissing {}
+            | Event::SourceUnreadable { .. }
+            | Event::SourceRead { .. }
+            | Event::SourcePutBack { .. }
+            | Event::StoriesChanged { .. }
+            | Event::StrayMarks { .. }
+            | Event::MarksNotSet { .. }
+            | Event::AgentEnded { .. }
+            | Event::UsageFound { .. }
+            | Event::GateEnded { .. }
+            | Event::AttemptAccepted { .. }
+            | Event::AttemptRejected { .. }
+            | Event::UndoStarted { .. }
+            | Event::Undone { .. }
+            | Event::Noticed { .. }
+            | Event::StoryFailed { .. }
+            | Event::StopRequested { .. }
+            | Event::FinishStarted { .. }
+            | Event::Finished { .. }
+            | Event::AbortStarted {}
+            | Event::Aborted { .. } => {}
         }
     }
 
@@ -80,7 +106,11 @@ impl Reporter for Terminal {
             Activity::Said { line, .. } => self.show(clean(line)),
             Activity::Did { tool, target, .. } => self.show(clean(&format!("{tool} {target}"))),
             Activity::GateStarted { command, .. } => self.show(format!("gate: {}", clean(command))),
-            Activity::CallbackFailed { failure } => self.say(Tone::Warning, &callback_words(failure)),
+            Activity::CallbackFailed { .. } | Activity::SourceNotCarried { .. } => {
+                if let Some(line) = activity_warning(activity) {
+                    self.say(line.tone, &line.text);
+                }
+            }
             Activity::Waiting { until, .. } => self.show(format!("until {}", time_words(*until))),
         }
     }

@@ -4,12 +4,14 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::clean;
-use crate::checkpoint::Notice;
 use crate::config::Finish;
 use crate::git::{Head, Oid};
+use crate::names::Names;
 use crate::process::Exit;
-use crate::run::{Budget, CallbackFailure, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
+use crate::run::{Activity, Budget, CallbackFailure, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
+use crate::shell_word::quoted;
 use crate::story::StoryId;
+use crate::workspace::{Doubt, Notice};
 
 /// How a line is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +60,16 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::RunStarted { initial, branch } => plain(format!("on {branch}, initial state {}", initial.short())),
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
         Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
+        Event::EditsAdopted { files: 0, base, .. } => {
+            plain(format!("what you have staged is not in the work tree, it is kept as {}", adopted(base, state)))
+        }
         Event::EditsAdopted { files, .. } => plain(format!("your edits ({}) go into the next checkpoint", count(*files, "file"))),
         Event::IdentityMissing {} => warning("no identity is configured, commits are made as git-ralph <git-ralph@localhost>".to_owned()),
-        Event::SourceUnreadable { .. }
-        | Event::StoriesChanged { .. }
-        | Event::StrayMarks { .. }
-        | Event::SourcePutBack { .. }
-        | Event::MarksNotSet { .. } => source_lines(event),
+        Event::SourceUnreadable { error } => warning(source_unreadable_words(error)),
+        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
+        Event::StrayMarks { story, others } => warning(stray_marks_words(story, others)),
+        Event::SourcePutBack { story, aside } => warning(source_put_back_words(story, aside)),
+        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
         Event::AttemptStarted { story, attempt, title, .. } => {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
@@ -87,7 +92,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
         }
         Event::Undone { to, stories, kept } => plain(undone_words(to, stories, kept, state)),
-        Event::Noticed { notice } => warning(notice_words(notice)),
+        Event::Noticed { notice } => notice_lines(notice, state),
         Event::StoryFailed { story, attempts, outcome } => {
             let last = outcome.as_ref().map(|outcome| format!("; the last one {}", outcome_words(outcome))).unwrap_or_default();
             vec![Line::new(Tone::Error, format!("{story} failed after {}{last}", count(*attempts as usize, "attempt")))]
@@ -95,30 +100,24 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::StopRequested { how } => plain(stop_words(*how).to_owned()),
         Event::LoopEnded { end } => plain(end_words(end, state)),
         Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
-        Event::Aborted { kept: Some(kept) } => plain(format!("back on {}, as it was; what the run did is kept as {kept}", original(state))),
-        Event::Aborted { kept: None } => plain("the run had not touched anything yet, it is closed".to_owned()),
+        Event::Aborted { kept: Some(kept), moved_to, incomplete } => {
+            plain(format!("{}; what the run did is kept as {kept}", aborted_words(moved_to.as_ref(), *incomplete, state)))
+        }
+        Event::Aborted { kept: None, .. } => plain("the run had not touched anything yet, it is closed".to_owned()),
     }
 }
 
-/// What a person is told about the source of the stories.
-fn source_lines(event: &Event) -> Vec<Line> {
-    let plain = |text: String| vec![Line::new(Tone::Plain, text)];
-    let warning = |text: String| vec![Line::new(Tone::Warning, text)];
-    match event {
-        Event::SourceUnreadable { error } => {
-            warning(format!("the stories cannot be read again, going on with the last ones: {}", clean(error)))
-        }
-        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
-        Event::StrayMarks { story, others } => {
-            warning(format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others)))
-        }
-        Event::SourcePutBack { story, aside } => warning(format!(
-            "{story}: the agent deleted or rewrote the source of the stories, it is back as it was; the agent's is in {}",
-            clean(aside)
-        )),
-        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
-        _ => Vec::new(),
-    }
+fn source_unreadable_words(error: &str) -> String {
+    format!("the stories cannot be read again, going on with the last ones: {}", clean(error))
+}
+
+fn stray_marks_words(story: &StoryId, others: &[StoryId]) -> String {
+    format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others))
+}
+
+fn source_put_back_words(story: &StoryId, aside: &str) -> String {
+    let aside = clean(aside);
+    format!("{story}: the agent deleted or rewrote the source of the stories, it is back as it was; the agent's is in {aside}")
 }
 
 fn stories_changed_words(added: &[StoryId], removed: &[StoryId]) -> Vec<String> {
@@ -132,6 +131,10 @@ fn ids(stories: &[StoryId]) -> String {
 
 fn change(state: &RunState) -> String {
     state.opening.as_ref().map_or_else(String::new, |opening| opening.change.to_string())
+}
+
+fn adopted(base: &Oid, state: &RunState) -> String {
+    state.opening.as_ref().map_or_else(|| base.to_string(), |opening| Names::new(&opening.change).adopted(base))
 }
 
 fn original(state: &RunState) -> String {
@@ -157,7 +160,8 @@ pub fn outcome_words(outcome: &Outcome) -> String {
             Exit::TimedOut { seconds } => format!("failed: the gate '{}' did not end within {seconds} s", clean(command)),
             _ => format!("failed: the gate '{}' is red", clean(command)),
         },
-        Outcome::Vanished => "ended without a promise".to_owned(),
+        Outcome::Vanished { words } if words.is_empty() => "ended without a promise".to_owned(),
+        Outcome::Vanished { words } => format!("ended without a promise; its last words: {}", shorten_front(&clean(words))),
         Outcome::Abnormal { exit, message: None } => abnormal(exit),
         Outcome::Abnormal { exit, message: Some(message) } => format!("{}: {}", abnormal(exit), shorten(&clean(message))),
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
@@ -193,14 +197,29 @@ pub fn end_words(end: &End, state: &RunState) -> String {
             format!("stopped: the agent's usage limit is reached, it resets at {}", time_words(*resets))
         }
         End::UsageLimit { resets: None } => "stopped: the agent's usage limit is reached".to_owned(),
+        End::StillLimited { waits, .. } => format!("stopped: the agent's usage limit is still reached after {waits} waits in a row"),
         End::Blocked { story } => format!("stopped: {story} waits for stories that are not selected"),
         End::Stopped => "stopped".to_owned(),
         End::Interrupted { .. } => "interrupted".to_owned(),
     }
 }
 
+/// What the user is warned of between two events.
+pub(super) fn activity_warning(activity: &Activity<'_>) -> Option<Line> {
+    let text = match activity {
+        Activity::CallbackFailed { failure } => callback_words(failure),
+        Activity::SourceNotCarried { path } => format!("git does not keep {}: abort and undo leave its marks as they are", clean(path)),
+        Activity::Planned { .. }
+        | Activity::Said { .. }
+        | Activity::Did { .. }
+        | Activity::Waiting { .. }
+        | Activity::GateStarted { .. } => return None,
+    };
+    Some(Line::new(Tone::Warning, text))
+}
+
 /// What became of a command that was told of an event.
-pub(super) fn callback_words(failure: &CallbackFailure) -> String {
+fn callback_words(failure: &CallbackFailure) -> String {
     format!("the command '{}' {}", clean(&failure.command), shorten(&clean(&failure.why)))
 }
 
@@ -243,6 +262,17 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
     }
 }
 
+/// How much is as it was before a run that was given up.
+fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
+    let how = match (moved_to, incomplete) {
+        (None, false) => "as it was".to_owned(),
+        (None, true) => "but not everything is as it was, see the warnings above".to_owned(),
+        (Some(tip), false) => format!("which has moved on to {} since the start; nothing else has changed", tip.short()),
+        (Some(tip), true) => format!("which has moved on to {} since the start; not everything else is as it was, see above", tip.short()),
+    };
+    format!("back on {}, {how}", original(state))
+}
+
 fn undone_words(to: &Oid, stories: &[StoryId], kept: &str, state: &RunState) -> String {
     let stories: Vec<&str> = stories.iter().map(StoryId::as_str).collect();
     let place = if state.initial.as_ref() == Some(to) { "the initial state" } else { "checkpoint" };
@@ -254,7 +284,50 @@ fn undone_words(to: &Oid, stories: &[StoryId], kept: &str, state: &RunState) -> 
     )
 }
 
-fn notice_words(notice: &Notice) -> String {
+fn notice_lines(notice: &Notice, state: &RunState) -> Vec<Line> {
+    let hint = match notice {
+        Notice::EditSetAside { file, kept: Some(kept), .. } => {
+            Some(format!("cp {} {} && git ralph resume {}", quoted(kept), quoted(file), change(state)))
+        }
+        _ => None,
+    };
+    let hint = hint.map(|command| Line::new(Tone::Hint, command));
+    [Line::new(Tone::Warning, notice_words(notice))].into_iter().chain(hint).collect()
+}
+
+/// What speaks against taking a story's checkpoint at its word, in a sentence about that story; nothing for other notices.
+pub(super) fn doubt_words(notice: &Notice) -> String {
+    match notice {
+        Notice::SettingsRestored { name, keys, kept, .. } => format!(
+            "{} in {name} of the git directory changed during the attempt and {} put back; {name} as the attempt left it is in {}",
+            clean(&keys.join(", ")),
+            if keys.len() == 1 { "was" } else { "were" },
+            clean(kept)
+        ),
+        Notice::EditSetAside { file, kept: Some(kept), .. } => format!(
+            "{} changed during the attempt and was put back, as the agent may have done it; the other version is in {}; \
+             if it is yours, stop the loop and put it in place",
+            clean(file),
+            clean(kept)
+        ),
+        Notice::EditSetAside { file, kept: None, .. } => format!("{} was deleted during the attempt, it is back", clean(file)),
+        Notice::GateFileChanged { gate, path, .. } => {
+            format!("the checkpoint changes {}, which the gate '{}' uses", clean(path), clean(gate))
+        }
+        Notice::GateFileIgnored { gate, path, .. } => {
+            format!(
+                "the gate '{}' uses {}, which the attempt wrote and git ignores: the checkpoint is without it",
+                clean(gate),
+                clean(path)
+            )
+        }
+        Notice::EmptyCheckpoint { .. } => "the agent says it is done, but nothing has changed".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm per notice, and nothing else")]
+pub(super) fn notice_words(notice: &Notice) -> String {
     match notice {
         Notice::OperationMoved { files, to } => format!("the agent left {} behind, moved to {}", files.join(", "), clean(to)),
         Notice::HeadReattached { from } => format!("the agent left HEAD on {}, it is back on the run's branch", clean(from)),
@@ -263,36 +336,76 @@ fn notice_words(notice: &Notice) -> String {
             format!("{} is a repository of its own: its files stay where they are, outside the checkpoint", clean(path))
         }
         Notice::NestedMoved { path, to } => format!("{} is a repository of its own, moved to {}", clean(path), clean(to)),
+        Notice::NestedUncopied { path } => nested_words(path, "too big to be copied: what an attempt does to it cannot be undone"),
+        Notice::NestedRestored { path, kept } => nested_words(path, &restored_words(kept.as_deref())),
+        Notice::NestedEdited { path, copy } => nested_words(path, &format!("the agent changed it; a copy from before is {}", clean(copy))),
+        Notice::NestedLost { path } => nested_words(path, "it is gone, and was too big to be copied"),
+        Notice::LateEdit { path, to } => {
+            format!("{} was written while the work tree was being restored; that version is in {}", clean(path), clean(to))
+        }
         Notice::ObstacleMoved { path, to } => format!("{} was in the way, moved to {}", clean(path), clean(to)),
         Notice::HiddenMoved { path, to } => format!("{} was hidden by ignore rules of the attempt, moved to {}", clean(path), clean(to)),
         Notice::Unkept { error } => format!("git could not keep every file, these stay in the work tree: {}", clean(error)),
-        Notice::RefRestored { name, kept: None } => format!("the agent deleted {name}, it is back"),
-        Notice::RefRestored { name, kept: Some(kept) } => {
-            format!("the agent rewrote {name}, it is back; the agent's version is kept as {kept}")
+        Notice::UnkeptMoved { path, to } => format!("git could not keep {}, moved to {}", clean(path), clean(to)),
+        Notice::Unconverted { error } => {
+            format!("files were saved byte for byte, because a filter or an encoding failed: {}", shorten(&clean(error)))
         }
-        Notice::RefOfOthers { name, kept: None } => format!("another run has changed {name}, it is left alone"),
-        Notice::RefOfOthers { name, kept: Some(kept) } => {
-            format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}")
+        Notice::Unfiltered { paths } => {
+            let paths: Vec<String> = paths.iter().map(|path| quoted(&clean(path))).collect();
+            format!(
+                "a filter failed, so files hold what git stores; when the filter works again, type: git checkout-index -f -- {}",
+                paths.join(" ")
+            )
         }
+        Notice::RefRestored { name, kept } => restored_ref_words(name, kept.as_deref()),
+        Notice::RefOfOthers { name, kept } => foreign_ref_words(name, kept.as_deref()),
+        Notice::RefBroken { name } => {
+            format!("{name} names an object that does not exist; to remove it, type: git update-ref -d {}", quoted(name))
+        }
+        Notice::GitDirRestored { from } => format!("the agent moved the git directory to {}, it is back", clean(from)),
+        Notice::OpenedUp { paths } => {
+            format!("the agent made directories unusable, they can be used again: {}", clean(&paths.join(", ")))
+        }
+        Notice::RefLost { name } => format!("the agent deleted {name} and the objects that it led to, it cannot be restored"),
         Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}, it is left alone"),
         Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch, it is kept as {kept}"),
-        Notice::StashRestored { gone, taken: 0 } => {
-            format!("the agent dropped {} of the stash, back again", count(*gone, "entry"))
+        Notice::StashRestored { gone, taken } => stash_words(*gone, *taken),
+        Notice::GitFileChanged { name, before: None } => format!("the agent changed {name} in the git directory"),
+        Notice::GitFileChanged { name, before: Some(before) } => {
+            format!("the agent changed {name} in the git directory; what it was before is kept as {before}")
         }
-        Notice::StashRestored { gone: 0, taken } => {
-            format!("{} that the agent stashed went with the attempt", count(*taken, "entry"))
-        }
-        Notice::StashRestored { .. } => "the stash is as it was before the attempt".to_owned(),
-        Notice::GitFileChanged { name } => format!("the agent changed {name} in the git directory"),
         Notice::GitFileRestored { name, kept } => {
             format!("the agent changed {name} in the git directory, it is back; the agent's version is in {}", clean(kept))
         }
-        Notice::StateRestored {} => "the agent deleted files of the run in the git directory, they are back".to_owned(),
+        Notice::SettingsRestored { story, .. }
+        | Notice::EditSetAside { story, .. }
+        | Notice::GateFileChanged { story, .. }
+        | Notice::GateFileIgnored { story, .. }
+        | Notice::EmptyCheckpoint { story } => format!("{story}: {}", doubt_words(notice)),
+        Notice::IndexRebuilt {} => "the copy of your index was damaged; the index is made anew and has the same files staged".to_owned(),
+        Notice::StagedLost {} => {
+            "what you had staged was deleted from the repository; your files are as they were, and nothing is staged".to_owned()
+        }
+        Notice::JournalDoubted { why, kept } => journal_words(*why, kept.as_deref()),
+        Notice::StateRestored {} => "the agent deleted or changed files of the run in the git directory, they are back".to_owned(),
         Notice::SubmoduleRestored { path, kept } => {
             format!("the submodule {} is what it was; what it had become is kept there as {kept}", clean(path))
         }
         Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}, it is back", clean(path)),
+        Notice::IgnoredPutBack { paths, kept } => {
+            format!("ignored files that were changed are as before: {}; what they had become is in {}", some(paths), clean(kept))
+        }
+        Notice::IgnoredEdited { paths, copies } => {
+            format!("the agent changed ignored files: {}; copies from before are in {}", some(paths), clean(copies))
+        }
+        Notice::IgnoredNotRestored { paths } => {
+            format!("ignored and changed, but not restored because there is no copy: {}", some(paths))
+        }
         Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
+        Notice::StagedKept { kept } => format!("what was staged and is not in the checkpoint is kept as {kept}"),
+        Notice::StashLeft { entries } => {
+            format!("{} that you or the interrupted agent stashed: left in the stash", count(*entries, "entry"))
+        }
         Notice::NotStagedAgain { kept } => {
             format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")
         }
@@ -304,6 +417,57 @@ fn notice_words(notice: &Notice) -> String {
             format!("your commits up to {} are not on the branch now, they are kept as {kept}", last.short())
         }
     }
+}
+
+fn restored_ref_words(name: &str, kept: Option<&str>) -> String {
+    match kept {
+        None => format!("the agent deleted {name}, it is back"),
+        Some(kept) => format!("the agent rewrote {name}, it is back; the agent's version is kept as {kept}"),
+    }
+}
+
+fn foreign_ref_words(name: &str, kept: Option<&str>) -> String {
+    match kept {
+        None => format!("another run has changed {name}, it is left alone"),
+        Some(kept) => format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}"),
+    }
+}
+
+fn restored_words(kept: Option<&str>) -> String {
+    match kept {
+        None => "it was removed, and is back".to_owned(),
+        Some(kept) => format!("it was changed, and is as before; what it had become is in {}", clean(kept)),
+    }
+}
+
+fn nested_words(path: &str, what: &str) -> String {
+    format!("{} is a repository of its own: {what}", clean(path))
+}
+
+fn stash_words(gone: usize, taken: usize) -> String {
+    match (gone, taken) {
+        (gone, 0) => format!("the agent dropped {} of the stash, back again", count(gone, "entry")),
+        (0, taken) => format!("{} that the agent stashed went with the attempt", count(taken, "entry")),
+        _ => "the stash is as it was before the attempt".to_owned(),
+    }
+}
+
+/// The first of many names.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = clean(&names[..names.len() - more].join(", "));
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
+fn journal_words(why: Doubt, kept: Option<&str>) -> String {
+    let what = match why {
+        Doubt::Changed => "the run's journal was changed during the attempt, it is as git-ralph wrote it again",
+        Doubt::Forged => "the run's journal held lines that git-ralph has not written, they are not believed",
+        Doubt::Short => "the run's journal ends earlier than git-ralph left it: what was under way is rolled back, not landed",
+        Doubt::NoKey => "the run's journal cannot be verified: what was under way is rolled back, not landed",
+    };
+    kept.map_or_else(|| what.to_owned(), |kept| format!("{what}; the rest is in {}", clean(kept)))
 }
 
 pub(super) fn count(number: usize, noun: &str) -> String {
@@ -323,10 +487,20 @@ pub(super) fn span(milliseconds: u64) -> String {
     }
 }
 
+/// As much of a text as fits on the screen.
+const LONGEST: usize = 200;
+
 fn shorten(text: &str) -> String {
-    const LONGEST: usize = 200;
     if text.len() <= LONGEST {
         return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+}
+
+/// The end of a text, which is where a question is.
+fn shorten_front(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    format!("…{}", &text[text.ceil_char_boundary(text.len() - LONGEST)..])
 }

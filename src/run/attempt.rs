@@ -1,21 +1,21 @@
 //! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use jiff::Zoned;
 
-use super::Event;
-use super::orchestrator::Workshop;
-use crate::agent::{Feedback, Learnings, Prompt, Reader, Said};
+use super::gates::Gates;
+use super::step_runner::AgentSetup;
+use super::step_runner::StepRunner;
+use super::{Activity, Event, RunDir};
+use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal};
 use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
-use crate::regular;
-use crate::report::Activity;
 use crate::story::{Change, Story, StoryId};
+use crate::{safe_read, safe_write};
 
 /// More than a prompt carries.
 const MOST_LEARNINGS: u64 = 64 * 1024;
@@ -23,15 +23,20 @@ const MOST_LEARNINGS: u64 = 64 * 1024;
 /// The variable that marks every process of an attempt.
 pub(crate) const MARK: &str = "RALPH_RUN";
 
-impl Workshop<'_> {
+impl StepRunner<'_> {
     /// Runs the agent once for a story.
-    pub(super) async fn attempt(&self, change: &Change, story: &Story, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
-        let gates = self.gates(story);
+    pub(super) async fn attempt(
+        &self,
+        change: &Change,
+        story: &Story,
+        attempt: u32,
+        gates: &Gates,
+        feedback: Option<&Feedback>,
+    ) -> Result<Event> {
+        let AgentSetup { agent, template } = self.agent.context("there is no agent to start")?;
         let learnings = self.learnings();
-        let template = self.template;
-        let prompt = Prompt { change, story, attempt, gates: &gates, feedback, learnings: Some(&learnings), template }.render()?;
-        let dir = self.run.attempt(&story.id, attempt);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let prompt = Prompt { change, story, attempt, gates: &gates.commands, feedback, learnings: Some(&learnings), template }.render()?;
+        let dir = self.new_attempt_dir(&story.id, attempt)?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
         if let Some(source) = self.source {
             // What cannot be read is complained about elsewhere, and there is nothing to compare with then.
@@ -39,16 +44,16 @@ impl Workshop<'_> {
                 private_file(&self.run.source_copy(&story.id, attempt))?.write_all(text.as_bytes())?;
             }
         }
-        let mut transcript = Record { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
+        let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
-        let program = self.agent.program(self.child_environment(story, attempt), &self.keeper.repo.place.top);
+        let program = agent.program(self.child_environment(story, attempt), &self.workspace.repo.place.top);
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
             linger: self.settings.linger_timeout.value,
             grace: self.settings.grace.value,
         };
-        let mut reader = Reader::new(self.agent.format);
+        let mut reader = Reader::new(agent.format);
         let mut stop = self.stop.clone();
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
@@ -66,25 +71,36 @@ impl Workshop<'_> {
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
         let survivors = trail.end_after_child(watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
-        let heard = reader.finish(&exit, &Zoned::now());
+        let report = reader.finish(&exit, &Zoned::now());
+        let words = if report.signal == Signal::Nothing { report.words } else { String::new() };
         Ok(Event::AgentEnded {
             story: story.id.clone(),
             attempt,
             exit,
-            signal: heard.signal,
-            trouble: heard.trouble,
-            usage: heard.usage,
+            signal: report.signal,
+            trouble: report.trouble,
+            usage: report.usage,
             milliseconds: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             survivors,
+            words,
         })
+    }
+
+    /// A directory of its own for an attempt: an earlier agent may have put something in its place.
+    fn new_attempt_dir(&self, story: &StoryId, attempt: u32) -> Result<PathBuf> {
+        let (dir, below) = (self.run.attempt(story, attempt), RunDir::attempt_below(story, attempt));
+        let above = below.parent().unwrap_or(&below);
+        let made = safe_write::real_dirs(self.run.path(), above).and_then(|_| safe_write::new_dir(&dir));
+        made.with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(dir)
     }
 
     /// What earlier attempts left to say; the file is there from the first one on, so that adding to it just works.
     fn learnings(&self) -> Learnings {
         let path = self.run.learnings();
-        regular::touch(&path);
+        safe_read::touch(&path);
         // Whatever an agent has made of the file, it is no reason to stop.
-        let text = regular::tail(&path, MOST_LEARNINGS).unwrap_or_default();
+        let text = safe_read::tail(&path, MOST_LEARNINGS).unwrap_or_default();
         Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&text).into_owned() }
     }
 
@@ -114,12 +130,12 @@ impl Workshop<'_> {
 }
 
 /// The files that an agent's output goes to.
-struct Record {
+struct TranscriptFiles {
     out: File,
     err: File,
 }
 
-impl Record {
+impl TranscriptFiles {
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match stream {
             Stream::Stdout => self.out.write_all(bytes),
@@ -130,11 +146,5 @@ impl Record {
 
 /// What an agent was told and said is nobody else's business.
 fn private_file(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot create {}", path.display()))
+    safe_write::new_file(path).with_context(|| format!("cannot create {}", path.display()))
 }

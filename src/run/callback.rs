@@ -40,7 +40,36 @@ impl Callbacks {
         match event {
             Event::CheckpointLanded { .. } | Event::StoryFailed { .. } => self.on_story.as_ref(),
             Event::LoopEnded { .. } => self.on_finish.as_ref(),
-            _ => None,
+            Event::RunStarting { .. }
+            | Event::LeftoverKept { .. }
+            | Event::RunStarted { .. }
+            | Event::RunResumed {}
+            | Event::CommitsAdopted { .. }
+            | Event::EditsAdopted { .. }
+            | Event::IdentityMissing {}
+            | Event::SourceUnreadable { .. }
+            | Event::SourceRead { .. }
+            | Event::SourcePutBack { .. }
+            | Event::StoriesChanged { .. }
+            | Event::StrayMarks { .. }
+            | Event::MarksNotSet { .. }
+            | Event::AttemptStarted { .. }
+            | Event::AgentEnded { .. }
+            | Event::UsageFound { .. }
+            | Event::GateEnded { .. }
+            | Event::AttemptAccepted { .. }
+            | Event::AttemptRejected { .. }
+            | Event::AttemptRolledBack { .. }
+            | Event::UndoStarted { .. }
+            | Event::Undone { .. }
+            | Event::Noticed { .. }
+            | Event::PauseStarted { .. }
+            | Event::PauseEnded { .. }
+            | Event::StopRequested { .. }
+            | Event::FinishStarted { .. }
+            | Event::Finished { .. }
+            | Event::AbortStarted {}
+            | Event::Aborted { .. } => None,
         }
     }
 
@@ -51,7 +80,7 @@ impl Callbacks {
         let program =
             Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env: self.env.clone(), cwd: self.cwd.clone() };
         let mut stop = self.stop.clone();
-        // Whoever stops the loop does not want to wait for it; the end that he asked for is told all the same.
+        // A user who stops the loop does not want to wait for it; the end of the loop is reported all the same.
         let patience = if matches!(record.event, Event::LoopEnded { .. }) { Urgency::Quit } else { Urgency::Interrupt };
         let ran = tokio::select! {
             ran = capture(&program, Some(json.as_bytes()), Some(LIMIT)) => ran,

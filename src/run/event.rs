@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
+use super::{Gates, Outcome};
 use crate::agent::{Signal, Trouble, Usage};
-use crate::checkpoint::Notice;
 use crate::config::{Finish, Flags};
 use crate::cost::Cost;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
 use crate::story::source::Kind;
 use crate::story::{ChangeName, StoryId};
+use crate::workspace::Notice;
 
 /// What is written down before a run touches anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +65,14 @@ pub enum Event {
     /// The marks of a story that lands could not be set in its source.
     MarksNotSet { story: StoryId, error: String },
     /// An agent is about to be started.
-    AttemptStarted { story: StoryId, attempt: u32, title: String, agent: String },
+    AttemptStarted {
+        story: StoryId,
+        attempt: u32,
+        title: String,
+        agent: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gates: Option<Gates>,
+    },
     /// The agent's process has ended, with what it said and did.
     AgentEnded {
         story: StoryId,
@@ -78,6 +85,9 @@ pub enum Event {
         usage: Usage,
         milliseconds: u64,
         survivors: Vec<String>,
+        /// The last lines that it said, if none of them is a promise.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
     },
     /// What an agent had used up before the process that watched it was killed.
     UsageFound { story: StoryId, attempt: u32, usage: Usage },
@@ -114,7 +124,15 @@ pub enum Event {
     /// The run is about to be given up.
     AbortStarted {},
     /// The run is given up; what it held is under a ref.
-    Aborted { kept: Option<String> },
+    Aborted {
+        kept: Option<String>,
+        /// Where the original branch is, if it is not where it was at the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moved_to: Option<Oid>,
+        /// Whether something could not be restored; notices say what.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        incomplete: bool,
+    },
 }
 
 /// What a run waits for.
@@ -189,6 +207,13 @@ pub enum End {
     /// An allowance is used up, and the settings say not to wait for it.
     UsageLimit {
         /// When it comes back, if that is known.
+        resets: Option<Timestamp>,
+    },
+    /// An allowance was still used up after every wait for it.
+    StillLimited {
+        /// How many there were in a row.
+        waits: u32,
+        /// When it comes back, if the last answer says so.
         resets: Option<Timestamp>,
     },
     /// What is left waits for stories that are not selected.

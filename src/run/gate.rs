@@ -1,14 +1,13 @@
 //! Gates: verify commands, run by us through the shell in the work tree, each with its own time limit.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::process::{Exit, Flow, Program, Stop, Supervised, Watch, supervise};
+use crate::safe_write;
 
 /// How much of the end of a gate's output the next attempt is told.
 const TAIL: usize = 8 * 1024;
@@ -37,8 +36,7 @@ impl GateRun {
 /// # Errors
 /// If the log cannot be written.
 pub async fn run(program: &Program, limit: Option<Duration>, grace: Duration, stop: &mut Stop, log: &Path) -> Result<GateRun> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log);
-    let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
+    let mut file = safe_write::new_file(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut tail = Tail::default();
     let watch = Watch { limit, idle: None, linger: grace, grace };
     let sink = |_, bytes: &[u8]| -> io::Result<Flow> {

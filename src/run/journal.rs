@@ -1,18 +1,30 @@
-//! The journal: one event a line, appended and synced before its effect, replayed line by line.
+//! The journal: one event per line, appended and synced before its effect, replayed line by line.
+//!
+//! An agent can write to it. The process that appends compares the file with what it has written itself; the next one believes the
+//! lines that the chain vouches for.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use jiff::Timestamp;
 
+use super::chain::{Chain, Mac, take_mac};
 use super::{Event, Record, RunState};
+use crate::free_name::free_name;
+use crate::safe_read;
+use crate::vault::Vault;
+use crate::workspace::{Doubt, Notice};
 
 /// A longer line is no event of ours.
 const LONGEST_LINE: u64 = 16 * 1024 * 1024;
+/// How far the journal goes, in the vault.
+const TIP: &str = "tip";
+/// The lines up to the end of the start, in the vault.
+const START: &str = "start.jsonl";
 
 /// A journal that can be appended to.
 #[derive(Debug)]
@@ -22,6 +34,26 @@ pub struct Journal {
     seq: u64,
     /// Something was written that may not be on the disk yet.
     ahead: bool,
+    chain: Option<Chain>,
+    vault: Option<Vault>,
+    /// Where the number of the last line is written.
+    tip: Option<File>,
+    /// Everything in the file, as we wrote or believed it.
+    bytes: Vec<u8>,
+    /// The file when we last knew that it holds just that.
+    stamp: Option<Stamp>,
+    notices: Vec<Notice>,
+}
+
+/// A journal that was taken up.
+#[derive(Debug)]
+pub struct TakenUp {
+    /// To append to.
+    pub journal: Journal,
+    /// What its events add up to.
+    pub state: RunState,
+    /// Why what it says of an attempt that is under way is not enough to land it.
+    pub doubt: Option<Doubt>,
 }
 
 impl Journal {
@@ -29,32 +61,61 @@ impl Journal {
     ///
     /// # Errors
     /// If the file exists or cannot be written.
-    pub fn create(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
-        let file = file.with_context(|| format!("cannot create {}", path.display()))?;
+    pub fn create(path: &Path, vault: Option<Vault>) -> Result<Self> {
+        let file = create(path)?;
         if let Some(dir) = path.parent() {
             sync_dir(dir)?;
         }
-        Ok(Journal { file: Arc::new(file), path: path.to_owned(), seq: 0, ahead: false })
+        // Where nothing can be kept outside of the repository, the run has no chain.
+        let key = vault.as_ref().and_then(|vault| vault.create().ok());
+        let vault = vault.filter(|_| key.is_some());
+        Ok(Journal::over(file, path, Vec::new(), 0, key.map(Chain::new), vault))
     }
 
-    /// Opens a journal, replays it, and cuts off a last line that a crash has torn.
+    /// Opens a journal and replays what can be believed of it. A last line that a crash has torn is cut off; what else is not
+    /// believed is kept beside it.
     ///
     /// # Errors
-    /// If it cannot be read, or is damaged before its last line.
-    pub fn open(path: &Path) -> Result<(Self, RunState)> {
-        let mut state = RunState::default();
-        let mut seq = 0;
-        let good = replay(path, |record| {
-            state.apply(&record.event);
-            seq = record.seq;
-        })?;
-        let file = OpenOptions::new().append(true).open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        if file.metadata()?.len() > good {
-            file.set_len(good)?;
+    /// If it cannot be read or written.
+    pub fn open(path: &Path, vault: Option<Vault>) -> Result<TakenUp> {
+        let mut reading = Reading::of(path, vault.as_ref());
+        let mut notices = Vec::new();
+        if let Some(start) = reading.start_instead(vault.as_ref()) {
+            let kept = aside(path)?;
+            fs::rename(path, &kept).or_else(unless_missing).with_context(|| format!("cannot move {} aside", path.display()))?;
+            create(path)?.write_all(&start)?;
+            let kept = kept.symlink_metadata().is_ok().then(|| kept.display().to_string());
+            notices.push(Notice::JournalDoubted { why: Doubt::Forged, kept });
+            reading = Reading::of(path, vault.as_ref());
+            reading.short = true;
+        }
+        let Reading { outcome, seq, bytes, chain, short, state, .. } = reading;
+        let forged = outcome.with_context(|| format!("cannot read {}", path.display()))?;
+        let file = OpenOptions::new().append(true).read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        if forged {
+            let kept = keep_rest(&file, path, bytes.len() as u64)?;
+            notices.push(Notice::JournalDoubted { why: Doubt::Forged, kept: Some(kept.display().to_string()) });
+        }
+        if file.metadata()?.len() > bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
             file.sync_data()?;
         }
-        Ok((Journal { file: Arc::new(file), path: path.to_owned(), seq, ahead: false }, state))
+        let doubt = match (&chain, short) {
+            (None, _) => Some(Doubt::NoKey),
+            (Some(_), true) => Some(Doubt::Short),
+            (Some(_), false) => None,
+        };
+        let vault = vault.filter(|_| chain.is_some());
+        let mut journal = Journal::over(file, path, bytes, seq, chain, vault);
+        journal.notices = notices;
+        Ok(TakenUp { journal, state, doubt })
+    }
+
+    fn over(file: File, path: &Path, bytes: Vec<u8>, seq: u64, chain: Option<Chain>, vault: Option<Vault>) -> Self {
+        let tip = vault.as_ref().and_then(|vault| vault.open(TIP).ok());
+        let stamp = Stamp::of(path);
+        Journal { file: Arc::new(file), path: path.to_owned(), seq, ahead: false, chain, vault, tip, bytes, stamp, notices: Vec::new() }
     }
 
     /// Appends an event; when this returns, it is on the disk.
@@ -72,13 +133,74 @@ impl Journal {
     /// # Errors
     /// If it cannot be written.
     pub fn note(&mut self, event: Event) -> Result<Record> {
+        self.restore_if_changed()?;
         let record = Record { seq: self.seq + 1, at: Timestamp::now(), event };
-        let mut line = serde_json::to_vec(&record)?;
-        line.push(b'\n');
+        let json = serde_json::to_vec(&record)?;
+        let line = match &mut self.chain {
+            Some(chain) => chain.line(json),
+            None => [&json[..], b"\n"].concat(),
+        };
         (&*self.file).write_all(&line).with_context(|| format!("cannot write to {}", self.path.display()))?;
+        self.bytes.extend(line);
         self.ahead = true;
         self.seq += 1;
+        self.stamp = Stamp::of(&self.path);
+        self.note_outside(&record.event);
         Ok(record)
+    }
+
+    /// What the vault holds of the journal. It is there for a journal that somebody spoils; one that is whole does without.
+    fn note_outside(&self, event: &Event) {
+        if let Some(tip) = &self.tip {
+            let _ = tip.write_all_at(format!("{:020}\n", self.seq).as_bytes(), 0);
+        }
+        if let (Some(vault), Event::RunStarted { .. }) = (&self.vault, event) {
+            let _ = vault.write(START, &self.bytes);
+        }
+    }
+
+    /// What there is to say about the file, since the last time this was asked.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// If the file is not what we have written, it is written again; what it had become is kept beside it.
+    fn restore_if_changed(&mut self) -> Result<()> {
+        let stamp = Stamp::of(&self.path);
+        // A file that has lost its name only is linked again by the backup.
+        if stamp == self.stamp || stamp.is_none() && self.file.metadata()?.nlink() > 0 {
+            return Ok(());
+        }
+        if self.file.metadata().is_ok_and(|meta| Some(Stamp::from(&meta)) == stamp) && self.holds_our_bytes()? {
+            self.stamp = stamp;
+            return Ok(());
+        }
+        let kept = if stamp.is_some() {
+            let kept = aside(&self.path)?;
+            fs::rename(&self.path, &kept).with_context(|| format!("cannot move {} aside", self.path.display()))?;
+            Some(kept.display().to_string())
+        } else {
+            None
+        };
+        if let Some(dir) = self.path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let file = create(&self.path)?;
+        (&file).write_all(&self.bytes).with_context(|| format!("cannot write to {}", self.path.display()))?;
+        self.file = Arc::new(file);
+        self.ahead = true;
+        self.stamp = Stamp::of(&self.path);
+        self.notices.push(Notice::JournalDoubted { why: Doubt::Changed, kept });
+        Ok(())
+    }
+
+    fn holds_our_bytes(&self) -> io::Result<bool> {
+        if self.file.metadata()?.len() != self.bytes.len() as u64 {
+            return Ok(false);
+        }
+        let mut found = vec![0; self.bytes.len()];
+        self.file.read_exact_at(&mut found, 0)?;
+        Ok(found == self.bytes)
     }
 
     /// When this returns, everything that was appended is on the disk.
@@ -96,33 +218,130 @@ impl Journal {
     }
 }
 
-/// Hands every event of a journal to `each`; gives the length of what is whole, without a torn last line.
-///
-/// # Errors
-/// If the file cannot be read, or a line before the last one is no event.
-pub fn replay(path: &Path, mut each: impl FnMut(&Record)) -> Result<u64> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+/// A file by what changes when somebody writes to it or puts another one in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        path.symlink_metadata().ok().as_ref().map(Stamp::from)
+    }
+}
+
+impl From<&fs::Metadata> for Stamp {
+    fn from(meta: &fs::Metadata) -> Self {
+        Stamp { file: (meta.dev(), meta.ino()), length: meta.len(), changed: (meta.ctime(), meta.ctime_nsec()) }
+    }
+}
+
+/// Everything that is known of a journal before it is taken up.
+struct Reading {
+    /// Whether a line is not what we would have written; or why there is nothing to read.
+    outcome: io::Result<bool>,
+    seq: u64,
+    /// What is believed.
+    bytes: Vec<u8>,
+    chain: Option<Chain>,
+    /// It ends before the line that its writer wrote last.
+    short: bool,
+    state: RunState,
+}
+
+impl Reading {
+    fn of(path: &Path, vault: Option<&Vault>) -> Self {
+        let mut chain = vault.and_then(Vault::key).map(Chain::new);
+        let (mut state, mut seq) = (RunState::default(), 0);
+        let read = safe_read::open(path).and_then(|mut file| {
+            let believed = believe(&file, chain.as_mut(), |record| {
+                state.apply(&record.event);
+                seq = record.seq;
+            })?;
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(0))?;
+            file.take(believed.good).read_to_end(&mut bytes)?;
+            Ok((believed, bytes))
+        });
+        let (outcome, bytes, last) = match read {
+            Ok((Believed { forged, last, .. }, bytes)) => (Ok(forged), bytes, last),
+            Err(error) => (Err(error), Vec::new(), None),
+        };
+        // The line behind the last good one is not believed, so the chain goes on from that one.
+        let chain = chain.map(|chain| chain.from(last));
+        let short = vault.filter(|_| chain.is_some()).and_then(|vault| vault.read(TIP)).is_some_and(|tip| tip_of(&tip) > seq);
+        Reading { outcome, seq, bytes, chain, short, state }
+    }
+
+    /// The lines of the start, if they are not in the journal any more.
+    fn start_instead(&self, vault: Option<&Vault>) -> Option<Vec<u8>> {
+        if self.state.initial.is_some() { None } else { vault?.read(START) }
+    }
+}
+
+/// The number of the last line that was written.
+fn tip_of(text: &[u8]) -> u64 {
+    String::from_utf8_lossy(text).trim().parse().unwrap_or(0)
+}
+
+/// How much of a journal is believed.
+struct Believed {
+    /// The length of that.
+    good: u64,
+    /// Whether there is more, and that is not a line torn by a crash.
+    forged: bool,
+    /// The digest of the last good line.
+    last: Option<Mac>,
+}
+
+/// Hands every event to `each` up to the first line that is no event, or that the chain does not vouch for.
+fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Record)) -> io::Result<Believed> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
-    let (mut good, mut number) = (0, 0);
+    let (mut good, mut last) = (0, None);
     loop {
         line.clear();
-        let count = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
-        number += 1;
+        let count = Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
         if !line.ends_with(b"\n") {
-            // What goes on behind the limit is no torn line, and events may follow it.
-            ensure!(count < LONGEST_LINE, "{}:{number}: this line is too long for an event", path.display());
-            break;
+            return Ok(Believed { good, forged: count == LONGEST_LINE, last });
         }
+        // A torn write leaves zeros, in its last line or with more lines behind it; what was synced has none before it.
+        let torn = line.contains(&0);
+        let mac = take_mac(&mut line);
+        let is_next = chain.as_mut().is_none_or(|chain| chain.is_next(&line, mac.as_ref()));
         match serde_json::from_slice::<Record>(&line) {
-            Ok(record) => each(&record),
-            // A torn write leaves zeros, in its last line or with more lines behind it; what was synced has none before it.
-            Err(_) if line.contains(&0) || is_last(&mut reader)? => break,
-            Err(error) => bail!("{}:{number}: this is not an event: {error}", path.display()),
+            Ok(record) if is_next => each(&record),
+            _ => return Ok(Believed { good, forged: !torn, last }),
         }
         good += count;
+        last = mac;
     }
-    Ok(good)
+}
+
+/// Hands every event of a journal to `each` that can be believed; gives the length of that. What an agent may have put in the place
+/// of the file is not waited for.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn replay(path: &Path, vault: Option<&Vault>, each: impl FnMut(&Record)) -> Result<u64> {
+    let file = safe_read::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut chain = vault.and_then(Vault::key).map(Chain::new);
+    Ok(believe(&file, chain.as_mut(), each)?.good)
+}
+
+/// The events of the start, if the vault has them.
+pub(super) fn replay_start(vault: &Vault, mut each: impl FnMut(&Record)) -> bool {
+    let Some(start) = vault.read(START) else { return false };
+    for line in start.split_inclusive(|byte| *byte == b'\n') {
+        let mut line = line.to_vec();
+        take_mac(&mut line);
+        if let Ok(record) = serde_json::from_slice::<Record>(&line) {
+            each(&record);
+        }
+    }
+    true
 }
 
 /// A journal that somebody else is writing, read as it grows.
@@ -144,13 +363,13 @@ impl Follower {
     /// # Errors
     /// If the file cannot be read.
     pub fn more(&mut self, mut each: impl FnMut(&Record)) -> Result<()> {
-        let mut file = File::open(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
+        let mut file = safe_read::open(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
         file.seek(SeekFrom::Start(self.good))?;
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         loop {
             line.clear();
-            let count = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
+            let count = Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
             match serde_json::from_slice::<Record>(&line) {
                 Ok(record) if line.ends_with(b"\n") => each(&record),
                 // It is being written, or its writer has died; the next one cuts it off.
@@ -161,9 +380,32 @@ impl Follower {
     }
 }
 
-fn is_last(reader: &mut BufReader<File>) -> io::Result<bool> {
-    let at = reader.stream_position()?;
-    Ok(reader.seek(SeekFrom::End(0))? == at)
+fn create(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().append(true).read(true).create_new(true).mode(0o600).open(path);
+    file.with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// A free name beside the journal.
+fn aside(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().context("a journal has a name")?.to_string_lossy().into_owned();
+    let wanted = path.with_file_name(format!("{name}.disbelieved"));
+    let numbered = |number| path.with_file_name(format!("{name}.disbelieved.{number}"));
+    Ok(free_name(wanted, numbered, |path| path.symlink_metadata().is_ok()))
+}
+
+fn unless_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Copies what comes behind `good` bytes to a file beside the journal.
+fn keep_rest(file: &File, path: &Path, good: u64) -> Result<PathBuf> {
+    let kept = aside(path)?;
+    let mut rest = create(&kept)?;
+    let mut from = file;
+    from.seek(SeekFrom::Start(good))?;
+    io::copy(&mut from, &mut rest).with_context(|| format!("cannot write {}", kept.display()))?;
+    rest.sync_all()?;
+    Ok(kept)
 }
 
 /// Makes a new directory entry survive a crash.
@@ -175,26 +417,88 @@ pub(super) fn sync_dir(dir: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    const EVENT: &str = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
+
     #[test]
     fn what_was_written_behind_a_hole_is_cut_off_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
-        let event = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
-        std::fs::write(&path, format!("{event}{{\"seq\":2,\0\0\0\"}}\n{event}{event}")).unwrap();
-        Journal::open(&path).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), event);
+        fs::write(&path, format!("{EVENT}{{\"seq\":2,\0\0\0\"}}\n{EVENT}{EVENT}")).unwrap();
+        Journal::open(&path, None).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), EVENT);
     }
 
     #[test]
-    fn an_endless_line_is_an_error_and_nothing_is_cut_off() {
+    fn an_endless_line_and_all_behind_it_are_kept_beside_the_journal() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
-        let event = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
         let length = usize::try_from(LONGEST_LINE).unwrap() + 1;
-        std::fs::write(&path, format!("{event}{}\n{event}", "x".repeat(length))).unwrap();
-        let before = path.metadata().unwrap().len();
-        let error = Journal::open(&path).unwrap_err().to_string();
-        assert!(error.ends_with("journal.jsonl:2: this line is too long for an event"), "{error}");
-        assert_eq!(path.metadata().unwrap().len(), before);
+        let rest = format!("{}\n{EVENT}", "x".repeat(length));
+        fs::write(&path, format!("{EVENT}{rest}")).unwrap();
+        let mut taken = Journal::open(&path, None).unwrap();
+        let kept = dir.path().join("journal.jsonl.disbelieved");
+        let notice = Notice::JournalDoubted { why: Doubt::Forged, kept: Some(kept.display().to_string()) };
+        assert_eq!(taken.journal.take_notices(), [notice]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), EVENT);
+        assert!(fs::read_to_string(kept).unwrap() == rest);
+    }
+
+    fn chained(dir: &Path) -> (PathBuf, Vault) {
+        let (path, vault) = (dir.join("journal.jsonl"), Vault::new(&dir.join("vaults"), "work", 1));
+        let mut journal = Journal::create(&path, Some(vault.clone())).unwrap();
+        for _ in 0..3 {
+            journal.note(Event::RunResumed {}).unwrap();
+        }
+        (path, vault)
+    }
+
+    #[test]
+    fn a_line_that_the_chain_does_not_vouch_for_is_kept_beside_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, vault) = chained(dir.path());
+        let written = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{written}{EVENT}")).unwrap();
+        let mut taken = Journal::open(&path, Some(vault.clone())).unwrap();
+        assert_eq!((taken.journal.take_notices().len(), taken.doubt), (1, None));
+        assert_eq!(fs::read_to_string(&path).unwrap(), written);
+        taken.journal.note(Event::RunResumed {}).unwrap();
+        let mut taken = Journal::open(&path, Some(vault)).unwrap();
+        assert_eq!((taken.journal.take_notices(), taken.doubt), (Vec::new(), None), "the chain goes on");
+    }
+
+    #[test]
+    fn a_journal_that_lost_its_last_lines_is_doubted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, vault) = chained(dir.path());
+        let written = fs::read_to_string(&path).unwrap();
+        let two: String = written.split_inclusive('\n').take(2).collect();
+        fs::write(&path, two).unwrap();
+        assert_eq!(Journal::open(&path, Some(vault.clone())).unwrap().doubt, Some(Doubt::Short));
+        vault.discard();
+        assert_eq!(Journal::open(&path, Some(vault)).unwrap().doubt, Some(Doubt::NoKey));
+    }
+
+    type Spoil = (&'static str, fn(&Path));
+
+    #[test]
+    fn a_writer_restores_what_it_has_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let mut journal = Journal::create(&path, None).unwrap();
+        journal.note(Event::RunResumed {}).unwrap();
+        let written = fs::read_to_string(&path).unwrap();
+        let spoil: [Spoil; 4] = [
+            ("truncated", |path| fs::write(path, "").unwrap()),
+            ("appended to", |path| fs::write(path, fs::read_to_string(path).unwrap() + EVENT).unwrap()),
+            ("edited", |path| fs::write(path, fs::read_to_string(path).unwrap().replace("resumed", "reseeme")).unwrap()),
+            ("a directory", |path| fs::remove_file(path).and_then(|()| fs::create_dir(path)).unwrap()),
+        ];
+        for (number, (what, spoil)) in spoil.into_iter().enumerate() {
+            spoil(&path);
+            journal.note(Event::RunResumed {}).unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with(&written), "{what}");
+            assert_eq!((text.lines().count(), journal.take_notices().len()), (number + 2, 1), "{what}");
+        }
     }
 }

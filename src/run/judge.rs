@@ -15,8 +15,12 @@ pub enum Outcome {
     Failed { reason: String },
     /// A gate was red.
     GateRed { command: String, exit: Exit, output: String },
-    /// The agent ended without a word.
-    Vanished,
+    /// The agent ended without a promise.
+    Vanished {
+        /// The last lines that it said.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
+    },
     /// The agent ended in an abnormal way.
     Abnormal {
         exit: Exit,
@@ -56,7 +60,7 @@ impl Outcome {
                 Some(Feedback::Abnormal { how: format!("{}: {message}", abnormal(exit)) })
             }
             // What happens around an agent is nothing that the next one could mend.
-            Outcome::Vanished
+            Outcome::Vanished { .. }
             | Outcome::Interrupted
             | Outcome::Misconfigured { .. }
             | Outcome::Limited { .. }
@@ -79,6 +83,18 @@ pub fn abnormal(exit: &Exit) -> String {
     }
 }
 
+/// The signal that a shell means by its exit status.
+fn shell_signal(exit: &Exit) -> Option<i32> {
+    match exit {
+        Exit::Code { code: code @ 129..=192 } => Some(code - 128),
+        _ => None,
+    }
+}
+
+fn killed_after_promise(signal: i32) -> String {
+    format!("it said COMPLETE, which does not count from a process that was killed by signal {signal}")
+}
+
 fn span(seconds: u64) -> String {
     match seconds {
         s if s >= 120 && s % 60 == 0 => format!("{} minutes", s / 60),
@@ -95,24 +111,35 @@ pub enum Verdict {
     Rejected(Outcome),
 }
 
-/// Judges an attempt before its gates. A promise counts whatever the exit status says, for that is no verdict: agents
-/// exit 0 on errors and 1 after success. It does not count if the process was cut down before it could go on, nor if the
-/// client itself says that something went wrong.
+/// Judges an attempt before its gates. The promise of a known client counts whatever the exit status says, for that is no
+/// verdict: they exit 0 on errors and 1 after success. (That of a plain command which fails was not heard in the first place.)
+/// It does not count if the process was cut down before it could go on, also behind a shell, nor if the client itself says
+/// that something went wrong. The last words are for people: nothing is decided by them.
 #[must_use]
-pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>) -> Verdict {
+pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &str) -> Verdict {
+    let abnormal = || Outcome::Abnormal { exit: exit.clone(), message: None };
     Verdict::Rejected(match (exit, signal, trouble) {
         (Exit::Interrupted, ..) => Outcome::Interrupted,
         (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
+        (_, Signal::Blocked { needs }, _) => Outcome::Failed { reason: blocked(needs) },
         (_, _, Some(Trouble::Limit { message, resets })) => Outcome::Limited { message: message.clone(), resets: *resets },
-        (Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => Outcome::Abnormal { exit: exit.clone(), message: None },
+        (Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => abnormal(),
         (_, _, Some(Trouble::Configuration { message })) => Outcome::Misconfigured { message: message.clone() },
         (_, _, Some(Trouble::Unavailable { message })) => Outcome::Unavailable { message: message.clone() },
         (_, _, Some(Trouble::Other { message })) => Outcome::Abnormal { exit: exit.clone(), message: Some(message.clone()) },
-        (Exit::TimedOut { .. } | Exit::Stalled { .. }, _, None) => Outcome::Abnormal { exit: exit.clone(), message: None },
-        (_, Signal::Complete, None) => return Verdict::Promised,
-        (Exit::Code { .. }, Signal::Nothing, None) => Outcome::Abnormal { exit: exit.clone(), message: None },
-        (Exit::Success | Exit::Lingered, Signal::Nothing, None) => Outcome::Vanished,
+        (Exit::TimedOut { .. } | Exit::Stalled { .. }, _, None) => abnormal(),
+        (_, Signal::Complete, None) => match shell_signal(exit) {
+            Some(signal) => Outcome::Abnormal { exit: exit.clone(), message: Some(killed_after_promise(signal)) },
+            None => return Verdict::Promised,
+        },
+        (Exit::Code { .. }, Signal::Nothing, None) => abnormal(),
+        (Exit::Success | Exit::Lingered, Signal::Nothing, None) => Outcome::Vanished { words: words.to_owned() },
     })
+}
+
+/// The reason of an agent that cannot go on by itself.
+fn blocked(needs: &str) -> String {
+    if needs.is_empty() { "it is blocked, and does not say what it needs".to_owned() } else { format!("it is blocked, and needs: {needs}") }
 }
 
 #[cfg(test)]
@@ -126,11 +153,15 @@ mod tests {
         let abnormal = |exit: Exit| Verdict::Rejected(Outcome::Abnormal { exit, message: None });
         let code = || Exit::Code { code: 1 };
         let killed = || Exit::Signal { signal: 9 };
+        let blocked = |needs: &str| Signal::Blocked { needs: needs.into() };
+        let needs = |reason: &str| Verdict::Rejected(Outcome::Failed { reason: reason.into() });
+        let shot =
+            |code, signal| Verdict::Rejected(Outcome::Abnormal { exit: Exit::Code { code }, message: Some(killed_after_promise(signal)) });
         let late = || Exit::TimedOut { seconds: 60 };
         let table = [
             (Exit::Success, Signal::Complete, Verdict::Promised),
             (Exit::Success, failed(), rejected_failed.clone()),
-            (Exit::Success, Signal::Nothing, Verdict::Rejected(Outcome::Vanished)),
+            (Exit::Success, Signal::Nothing, Verdict::Rejected(Outcome::Vanished { words: "Shall I?".into() })),
             (code(), Signal::Complete, Verdict::Promised),
             (code(), failed(), rejected_failed.clone()),
             (code(), Signal::Nothing, abnormal(code())),
@@ -139,11 +170,19 @@ mod tests {
             (killed(), Signal::Complete, abnormal(killed())),
             (killed(), Signal::Nothing, abnormal(killed())),
             (late(), Signal::Complete, abnormal(late())),
-            (late(), failed(), rejected_failed),
+            (late(), failed(), rejected_failed.clone()),
+            (Exit::Code { code: 137 }, Signal::Complete, shot(137, 9)),
+            (Exit::Code { code: 143 }, Signal::Complete, shot(143, 15)),
+            (Exit::Code { code: 143 }, Signal::Nothing, abnormal(Exit::Code { code: 143 })),
+            (Exit::Code { code: 128 }, Signal::Complete, Verdict::Promised),
+            (Exit::Code { code: 255 }, Signal::Complete, Verdict::Promised),
+            (Exit::Code { code: 137 }, failed(), rejected_failed.clone()),
+            (Exit::Success, blocked("a key"), needs("it is blocked, and needs: a key")),
+            (killed(), blocked(""), needs("it is blocked, and does not say what it needs")),
             (Exit::Interrupted, Signal::Complete, Verdict::Rejected(Outcome::Interrupted)),
         ];
         for (exit, signal, verdict) in table {
-            assert_eq!(judge(&signal, &exit, None), verdict, "{exit:?} {signal:?}");
+            assert_eq!(judge(&signal, &exit, None, "Shall I?"), verdict, "{exit:?} {signal:?}");
         }
     }
 
@@ -165,12 +204,19 @@ mod tests {
             (Exit::Success, failed, &limit, Verdict::Rejected(Outcome::Failed { reason: "r".into() })),
         ];
         for (exit, signal, trouble, verdict) in table {
-            assert_eq!(judge(&signal, &exit, Some(trouble)), verdict, "{exit:?} {signal:?} {trouble:?}");
+            assert_eq!(judge(&signal, &exit, Some(trouble), ""), verdict, "{exit:?} {signal:?} {trouble:?}");
         }
     }
 
     #[test]
     fn a_vanished_agent_leaves_no_text_for_the_next_prompt() {
-        assert_eq!(Outcome::Vanished.feedback(), None);
+        assert_eq!(Outcome::Vanished { words: "Shall I?".into() }.feedback(), None);
+    }
+
+    #[test]
+    fn an_agent_that_vanished_in_an_old_journal_has_no_words() {
+        let old: Outcome = serde_json::from_str(r#"{"outcome":"vanished"}"#).unwrap();
+        assert_eq!(old, Outcome::Vanished { words: String::new() });
+        assert_eq!(serde_json::to_string(&old).unwrap(), r#"{"outcome":"vanished"}"#);
     }
 }

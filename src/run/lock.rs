@@ -3,8 +3,8 @@
 //! The descriptor is inherited on purpose. A lock that is held while its owner is dead means orphans of a killed run.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,6 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::process::{self, Identity, lockers_of};
+use crate::safe_read;
+use crate::vault::private_dirs;
 
 const ROUNDS: u32 = 20;
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
@@ -20,6 +22,7 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Lock {
     file: File,
+    owner_file: Option<PathBuf>,
 }
 
 /// Who has a lock that we want.
@@ -32,11 +35,12 @@ pub enum Holder {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or says who has it. Somebody may have deleted the file while a git-ralph holds it: who that is stands in
+    /// `owner_file` too, outside of the repository.
     ///
     /// # Errors
     /// If the file cannot be used.
-    pub fn take(path: &Path) -> Result<Result<Lock, Holder>> {
+    pub fn take(path: &Path, owner_file: Option<PathBuf>) -> Result<Result<Lock, Holder>> {
         let cannot = || format!("cannot lock {}", path.display());
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).with_context(cannot)?;
@@ -47,37 +51,63 @@ impl Lock {
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(path))),
             Err(error) => return Err(error).with_context(cannot),
         }
+        if let Some(owner) = owner_file.as_deref().and_then(owner_in).filter(|owner| *owner != Identity::own()) {
+            return Ok(Err(Holder::Owner(owner.pid)));
+        }
         file.set_len(0)?;
         file.write_all(format!("{}\n", Identity::own()).as_bytes())?;
         fcntl_setfd(&file, FdFlags::empty()).with_context(cannot)?;
-        Ok(Ok(Lock { file }))
+        let owner_file = owner_file.filter(|file| note_owner(file).is_ok());
+        Ok(Ok(Lock { file, owner_file }))
     }
 
     /// Takes the lock; ends the orphans of a dead owner that still hold it.
     ///
     /// # Errors
     /// If the file cannot be used.
-    pub async fn take_over(path: &Path) -> Result<Result<Lock, Holder>> {
+    pub async fn take_over(path: &Path, owner_file: Option<&Path>) -> Result<Result<Lock, Holder>> {
+        let take = || Lock::take(path, owner_file.map(Path::to_owned));
         for _ in 0..ROUNDS {
-            match Lock::take(path)? {
+            match take()? {
                 // While some are being ended, others may be born.
                 Err(Holder::Orphans(pids)) => process::end(&pids, ORPHAN_GRACE).await,
                 other => return Ok(other),
             }
         }
-        Lock::take(path)
+        take()
     }
 
     /// Whether a living git-ralph has the lock, and which process it is; asks without touching the lock.
     #[must_use]
     pub fn owner(path: &Path) -> Option<u32> {
-        let identity: Identity = fs::read_to_string(path).ok()?.parse().ok()?;
-        (identity.is_alive() && identity.holds(path)).then_some(identity.pid)
+        owner_in(path).filter(|owner| owner.holds(path)).map(|owner| owner.pid)
     }
+
+    /// The same, by what stands outside of the repository.
+    #[must_use]
+    pub fn noted_owner(owner_file: &Path) -> Option<u32> {
+        owner_in(owner_file).map(|owner| owner.pid)
+    }
+}
+
+/// The living process that a file names.
+fn owner_in(file: &Path) -> Option<Identity> {
+    let identity: Identity = safe_read::text(file).ok()?.parse().ok()?;
+    identity.is_alive().then_some(identity)
+}
+
+fn note_owner(file: &Path) -> io::Result<()> {
+    if let Some(dir) = file.parent() {
+        private_dirs(dir)?;
+    }
+    fs::write(file, format!("{}\n", Identity::own()))
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        if let Some(file) = &self.owner_file {
+            let _ = fs::remove_file(file);
+        }
         // A child that was let live must not keep what we give back.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }

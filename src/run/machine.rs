@@ -6,15 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::event::{Budget, StopKind, Why};
-use super::{End, Event, Line, Opening, Outcome};
+use super::{Checkpoints, End, Event, Gates, Opening, Outcome};
 use crate::agent::{Feedback, Signal, Trouble, Usage};
-use crate::checkpoint::Footing;
+use crate::branch::Base;
 use crate::config::{Finish, LimitWait};
 use crate::cost::Cost;
 use crate::git::Oid;
 use crate::process::Exit;
 use crate::story::source::Kind;
 use crate::story::{Story, StoryId};
+use crate::workspace::Notice;
 
 /// Where a run as a whole stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +49,10 @@ pub enum Stage {
         signal: Signal,
         /// What went wrong around it.
         trouble: Option<Trouble>,
+        /// The last lines that it said, if none of them is a promise.
+        words: String,
     },
-    /// Complete and all gates green: to be landed.
+    /// Complete, and all gates have passed: to be landed.
     Accepted,
     /// Failed: to be rolled back.
     Rejected,
@@ -62,6 +65,8 @@ pub enum Stage {
 pub struct Progress {
     /// Where its current attempt stands.
     pub stage: Stage,
+    /// The gates that were configured when the current attempt started; none if it is over, or an older version began it.
+    pub gates: Option<Gates>,
     /// How many attempts were begun.
     pub attempts: u32,
     /// How many of them cost a retry.
@@ -72,6 +77,8 @@ pub struct Progress {
     pub feedback: Option<Feedback>,
     /// The refs of what was rolled back, oldest first.
     pub rescues: Vec<String>,
+    /// Why the user should look more closely at what the current attempt has done.
+    pub doubts: Vec<Notice>,
     /// Milliseconds that agents have worked on it.
     pub milliseconds: u64,
     /// What they have used up.
@@ -85,11 +92,13 @@ impl Default for Progress {
     fn default() -> Self {
         Progress {
             stage: Stage::Idle,
+            gates: None,
             attempts: 0,
             failures: 0,
             outcome: None,
             feedback: None,
             rescues: Vec::new(),
+            doubts: Vec::new(),
             milliseconds: 0,
             usage: Usage::default(),
             counted: 0,
@@ -115,6 +124,8 @@ pub struct Policy {
     pub limit_wait: LimitWait,
     /// How long to wait first for one whose time is not known.
     pub limit_pause: Duration,
+    /// How often to wait for one in a row, without any progress in between.
+    pub limit_waits: LimitWaits,
     /// What the run may cost.
     pub max_cost: Option<Cost>,
     /// How many tokens it may use.
@@ -131,9 +142,26 @@ impl Default for Policy {
             agent: None,
             limit_wait: LimitWait::Wait,
             limit_pause: Duration::from_secs(300),
+            limit_waits: LimitWaits::default(),
             max_cost: None,
             max_tokens: None,
         }
+    }
+}
+
+/// How often a usage limit is waited for in a row. A wait costs no retry, so nothing else would end a run whose agent reports a
+/// limit forever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitWaits {
+    /// If the last one told when it resets: a client that tells it wrongly again and again is not believed for weeks.
+    pub told: u32,
+    /// If it did not: enough of them to wait for a quota that is renewed once per day.
+    pub guessed: u32,
+}
+
+impl Default for LimitWaits {
+    fn default() -> Self {
+        LimitWaits { told: 10, guessed: 30 }
     }
 }
 
@@ -195,6 +223,8 @@ pub enum Step {
         signal: Signal,
         /// What went wrong around it.
         trouble: Option<Trouble>,
+        /// The last lines that it said, if none of them is a promise.
+        words: String,
     },
     /// Make a checkpoint.
     Land {
@@ -256,6 +286,30 @@ impl Span {
     }
 }
 
+/// What a process that takes a run up finds half done, in the order in which it has to be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfDone {
+    /// The start.
+    Start,
+    /// An undo.
+    Undo,
+    /// A finish, in this way.
+    Finish(Finish),
+    /// An abort.
+    Abort,
+    /// Attempts: at work, to be judged, to be landed or to be rolled back.
+    Attempts,
+}
+
+/// In which way a run is about to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Finished: what is done shall be part of it.
+    Finish,
+    /// Given up.
+    Abort,
+}
+
 /// What may happen next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -276,7 +330,7 @@ pub struct RunState {
     /// The commit "initial state".
     pub initial: Option<Oid>,
     /// What attempts start from.
-    pub footing: Option<Footing>,
+    pub base: Option<Base>,
     /// Every story that an event has named.
     pub stories: BTreeMap<StoryId, Progress>,
     /// Why the loop ended last.
@@ -284,7 +338,7 @@ pub struct RunState {
     /// The ref that keeps what a finished run ended with.
     pub kept: Option<String>,
     /// The checkpoints on the branch.
-    pub line: Line,
+    pub checkpoints: Checkpoints,
     /// An undo that was begun: where to, and the stories that it takes back.
     pub undoing: Option<(Oid, Vec<StoryId>)>,
     /// What keeps the next agent from being started.
@@ -302,8 +356,8 @@ pub struct RunState {
     misconfigured: Option<String>,
     /// The agent that was started last.
     agent: Option<String>,
-    /// How many limits there were in a row.
-    guesses: u32,
+    /// How many limits there were in a row; those of several agents at a time are one.
+    limits: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
 }
@@ -314,11 +368,11 @@ impl Default for RunState {
             opening: None,
             phase: Phase::Starting,
             initial: None,
-            footing: None,
+            base: None,
             stories: BTreeMap::new(),
             end: None,
             kept: None,
-            line: Line::default(),
+            checkpoints: Checkpoints::default(),
             undoing: None,
             pause: None,
             source_kind: None,
@@ -328,7 +382,7 @@ impl Default for RunState {
             failing: HashSet::new(),
             misconfigured: None,
             agent: None,
-            guesses: 0,
+            limits: 0,
             stopping: None,
             landed_here: 0,
         }
@@ -395,7 +449,7 @@ impl RunState {
                 self.kept.clone_from(kept);
             }
             Event::AbortStarted {} => self.phase = Phase::Aborting,
-            Event::Aborted { kept } => {
+            Event::Aborted { kept, .. } => {
                 self.phase = Phase::Aborted;
                 self.kept.clone_from(kept);
             }
@@ -406,13 +460,28 @@ impl RunState {
             | Event::StrayMarks { .. }
             | Event::SourcePutBack { .. }
             | Event::MarksNotSet { .. }
-            | Event::GateEnded { .. }
-            | Event::Noticed { .. } => {}
-            story => {
-                if let Some(id) = self.apply_to_story(story) {
+            | Event::GateEnded { .. } => {}
+            Event::Noticed { notice } => self.doubt(notice),
+            Event::AttemptStarted { .. }
+            | Event::AgentEnded { .. }
+            | Event::UsageFound { .. }
+            | Event::AttemptAccepted { .. }
+            | Event::AttemptRejected { .. }
+            | Event::CheckpointLanded { .. }
+            | Event::AttemptRolledBack { .. }
+            | Event::StoryFailed { .. } => {
+                if let Some(id) = self.apply_to_story(event) {
                     self.file(id);
                 }
             }
+        }
+    }
+
+    /// Takes note of what speaks against taking an attempt at its word. A step that is repeated says it again.
+    fn doubt(&mut self, notice: &Notice) {
+        let Some(progress) = notice.doubted().and_then(|story| self.stories.get_mut(story)) else { return };
+        if !progress.doubts.contains(notice) {
+            progress.doubts.push(notice.clone());
         }
     }
 
@@ -429,20 +498,23 @@ impl RunState {
     /// Gives the story that the event is about.
     fn apply_to_story<'e>(&mut self, event: &'e Event) -> Option<&'e StoryId> {
         match event {
-            Event::AttemptStarted { story, attempt, agent, .. } => {
+            Event::AttemptStarted { story, attempt, agent, gates, .. } => {
                 self.agent = Some(agent.clone());
                 let progress = self.progress(story);
                 progress.attempts = *attempt;
+                progress.gates.clone_from(gates);
+                progress.doubts.clear();
                 progress.stage = Stage::Working;
                 self.pause = None;
                 Some(story)
             }
-            Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, .. } => {
+            Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, words, .. } => {
                 let progress = self.progress(story);
                 progress.counted = *attempt;
                 progress.milliseconds = progress.milliseconds.saturating_add(*milliseconds);
                 progress.usage = progress.usage.plus(usage);
-                progress.stage = Stage::Ended { exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() };
+                progress.stage =
+                    Stage::Ended { exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone(), words: words.clone() };
                 Some(story)
             }
             Event::UsageFound { story, attempt, usage } => {
@@ -461,16 +533,19 @@ impl RunState {
                 Some(story)
             }
             Event::CheckpointLanded { story, commit, .. } => {
-                self.progress(story).stage = Stage::Landed(commit.clone());
+                let progress = self.progress(story);
+                progress.stage = Stage::Landed(commit.clone());
+                progress.gates = None;
                 self.landed_here += 1;
-                self.guesses = 0;
-                self.line.land(story, commit);
+                self.limits = 0;
+                self.checkpoints.land(story, commit);
                 self.stand_on(commit, commit);
                 Some(story)
             }
             Event::AttemptRolledBack { story, rescue, .. } => {
                 let progress = self.progress(story);
                 progress.stage = Stage::Idle;
+                progress.gates = None;
                 progress.rescues.push(rescue.clone());
                 Some(story)
             }
@@ -488,7 +563,8 @@ impl RunState {
         self.end = None;
         self.landed_here = 0;
         self.misconfigured = None;
-        // A wait that was never begun was not wanted; to come back is to try.
+        self.limits = 0;
+        // A pause that was due but never started is dropped: resuming means "try now".
         self.pause = self.pause.take().filter(|pause| matches!(pause, Pause::Until { .. }));
         for progress in self.stories.values_mut() {
             progress.given_up = false;
@@ -500,14 +576,14 @@ impl RunState {
     }
 
     fn adopt(&mut self, checkpoint: &Oid, base: &Oid) {
-        self.line.adopt(checkpoint, self.footing.as_ref().map(|footing| &footing.checkpoint));
+        self.checkpoints.adopt(checkpoint, self.base.as_ref().map(|base| &base.checkpoint));
         self.stand_on(checkpoint, base);
     }
 
     /// The stories are open again, as if for the first time; their attempts are counted on, so that numbers stay unique.
     fn take_back(&mut self, to: &Oid, stories: &[StoryId]) {
         self.undoing = None;
-        self.line.cut(to);
+        self.checkpoints.cut(to);
         self.stand_on(to, to);
         for story in stories {
             let progress = self.progress(story);
@@ -529,11 +605,13 @@ impl RunState {
         match outcome {
             Outcome::Misconfigured { message } => self.misconfigured = Some(message.clone()),
             Outcome::Limited { resets, .. } => {
-                self.guesses = self.guesses.saturating_add(1);
+                if !matches!(self.pause, Some(Pause::Due { why: Why::Limit, .. })) {
+                    self.limits = self.limits.saturating_add(1);
+                }
                 self.pause = Some(Pause::Due { story, why: Why::Limit, until: *resets });
             }
             Outcome::Unavailable { .. } => self.pause = Some(Pause::Due { story, why: Why::Unavailable, until: None }),
-            _ => self.guesses = 0,
+            _ => self.limits = 0,
         }
     }
 
@@ -549,8 +627,8 @@ impl RunState {
         self.stories.values().fold(Usage::default(), |sum, progress| sum.plus(&progress.usage))
     }
 
-    fn stand_on(&mut self, checkpoint: &Oid, base: &Oid) {
-        self.footing = Some(Footing { checkpoint: checkpoint.clone(), base: base.clone() });
+    fn stand_on(&mut self, checkpoint: &Oid, snapshot: &Oid) {
+        self.base = Some(Base { checkpoint: checkpoint.clone(), snapshot: snapshot.clone() });
     }
 
     fn progress(&mut self, story: &StoryId) -> &mut Progress {
@@ -561,6 +639,48 @@ impl RunState {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.busy.is_empty()
+    }
+
+    /// The attempt that is still to be judged, if there is one: its agent is at work, or has ended.
+    #[must_use]
+    pub fn unjudged(&self) -> Option<(StoryId, u32)> {
+        let unjudged = |progress: &&Progress| matches!(progress.stage, Stage::Working | Stage::Ended { .. });
+        self.busy.iter().find_map(|story| Some((story.clone(), self.stories.get(story).filter(unjudged)?.attempts)))
+    }
+
+    /// What was begun and is not complete, first things first.
+    #[must_use]
+    pub fn half_done(&self) -> Option<HalfDone> {
+        match self.phase {
+            Phase::Starting => Some(HalfDone::Start),
+            Phase::Finishing(mode) => Some(HalfDone::Finish(mode)),
+            Phase::Aborting => Some(HalfDone::Abort),
+            Phase::Open if self.undoing.is_some() => Some(HalfDone::Undo),
+            Phase::Open if self.is_busy() => Some(HalfDone::Attempts),
+            Phase::Open | Phase::Finished(_) | Phase::Aborted => None,
+        }
+    }
+
+    /// What is left to do for attempts that were begun, before the run is closed; none is started. No process watches an agent that was
+    /// at work, so it counts as interrupted. On an abort an agent that had ended counts as interrupted, too: no gate is run for it.
+    #[must_use]
+    pub fn unfinished(&self, closing: Closing) -> Vec<Step> {
+        let interrupted = |story: &StoryId, progress: &Progress| Step::Judge {
+            story: story.clone(),
+            attempt: progress.attempts,
+            exit: Exit::Interrupted,
+            signal: Signal::Nothing,
+            trouble: None,
+            words: String::new(),
+        };
+        let step = |story: &StoryId| {
+            let progress = self.stories.get(story)?;
+            match (&progress.stage, closing) {
+                (Stage::Working, _) | (Stage::Ended { .. }, Closing::Abort) => Some(interrupted(story, progress)),
+                (Stage::Idle | Stage::Ended { .. } | Stage::Accepted | Stage::Rejected | Stage::Landed(_), _) => progress.step(story),
+            }
+        };
+        self.busy.iter().filter_map(step).collect()
     }
 
     /// Decides what may happen next, given the stories as their source has them now. Those that are done may be left out.
@@ -618,11 +738,23 @@ impl RunState {
         if let Some(spent) = self.spent_budget(policy) {
             return Some(End::BudgetSpent { spent });
         }
-        if let (Some(Pause::Due { why: Why::Limit, until, .. }), LimitWait::Stop) = (&self.pause, policy.limit_wait) {
-            return Some(End::UsageLimit { resets: *until });
+        if let Some(end) = self.unwaited_limit(policy) {
+            return Some(end);
         }
         let anything = self.is_busy() || self.ready(stories, policy).next().is_some();
         (!anything).then(|| End::Blocked { story: first.id.clone() })
+    }
+
+    /// The end that a usage limit means, if it is not waited for, or no longer.
+    fn unwaited_limit(&self, policy: &Policy) -> Option<End> {
+        let Some(Pause::Due { why: Why::Limit, until: resets, .. }) = self.pause else { return None };
+        let LimitWaits { told, guessed } = policy.limit_waits;
+        let waits = self.limits.saturating_sub(1);
+        match policy.limit_wait {
+            LimitWait::Stop => Some(End::UsageLimit { resets }),
+            LimitWait::Wait if waits >= if resets.is_some() { told } else { guessed } => Some(End::StillLimited { waits, resets }),
+            LimitWait::Wait => None,
+        }
     }
 
     fn spent_budget(&self, policy: &Policy) -> Option<Budget> {
@@ -646,10 +778,10 @@ impl RunState {
             Pause::Until { why: Why::Limit, .. } if policy.limit_wait == LimitWait::Stop => return None,
             Pause::Until { story, why, until } => (story, *why, Span::Until(*until), true),
             Pause::Due { story, why, until: Some(until) } => {
-                (story, *why, Span::AtLeast(*until, doubled(SHORTEST_LIMIT, self.guesses, LONGEST_GUESS)), false)
+                (story, *why, Span::AtLeast(*until, doubled(SHORTEST_LIMIT, self.limits, LONGEST_GUESS)), false)
             }
             Pause::Due { story, why: Why::Limit, until: None } => {
-                (story, Why::Limit, Span::For(doubled(policy.limit_pause, self.guesses, LONGEST_GUESS)), false)
+                (story, Why::Limit, Span::For(doubled(policy.limit_pause, self.limits, LONGEST_GUESS)), false)
             }
             Pause::Due { story, why: Why::Unavailable, until: None } => {
                 let failures = self.stories.get(story).map_or(1, |progress| progress.failures);
@@ -721,9 +853,14 @@ impl Progress {
     fn step(&self, story: &StoryId) -> Option<Step> {
         let (story, attempt) = (story.clone(), self.attempts);
         match &self.stage {
-            Stage::Ended { exit, signal, trouble } => {
-                Some(Step::Judge { story, attempt, exit: exit.clone(), signal: signal.clone(), trouble: trouble.clone() })
-            }
+            Stage::Ended { exit, signal, trouble, words } => Some(Step::Judge {
+                story,
+                attempt,
+                exit: exit.clone(),
+                signal: signal.clone(),
+                trouble: trouble.clone(),
+                words: words.clone(),
+            }),
             Stage::Accepted => Some(Step::Land { story, attempt }),
             Stage::Rejected => Some(Step::RollBack { story, attempt }),
             Stage::Idle | Stage::Working | Stage::Landed(_) => None,
@@ -747,8 +884,10 @@ mod tests {
             usage: Usage { input: u64::MAX, ..Usage::default() },
             milliseconds: u64::MAX,
             survivors: Vec::new(),
+            words: String::new(),
         };
-        let started = Event::AttemptStarted { story: story.clone(), attempt: u32::MAX, title: String::new(), agent: String::new() };
+        let started =
+            Event::AttemptStarted { story: story.clone(), attempt: u32::MAX, title: String::new(), agent: String::new(), gates: None };
         let rolled_back = Event::AttemptRolledBack { story: story.clone(), attempt: u32::MAX, rescue: String::new(), files: 0 };
         let mut state = RunState::default();
         for event in [&started, &ended, &ended, &rolled_back] {
@@ -758,5 +897,45 @@ mod tests {
         let attempt = Step::Attempt { story: story.clone(), attempt: u32::MAX, feedback: None };
         assert_eq!(state.next(&[Story::stand_in(&story)], &policy), Next::Steps(vec![attempt]));
         assert_eq!(state.stories[&story].milliseconds, u64::MAX);
+    }
+
+    #[test]
+    fn closing_a_run_offers_what_is_left_of_attempts_and_starts_none() {
+        let story: StoryId = "a".parse().unwrap();
+        let id = || story.clone();
+        let started = Event::AttemptStarted { story: id(), attempt: 1, title: String::new(), agent: String::new(), gates: None };
+        let ended = Event::AgentEnded {
+            story: id(),
+            attempt: 1,
+            exit: Exit::Success,
+            signal: Signal::Complete,
+            trouble: None,
+            usage: Usage::default(),
+            milliseconds: 0,
+            survivors: Vec::new(),
+            words: String::new(),
+        };
+        let judge = |exit: Exit, signal: Signal| Step::Judge { story: id(), attempt: 1, exit, signal, trouble: None, words: String::new() };
+        let interrupted = judge(Exit::Interrupted, Signal::Nothing);
+        let accepted = Event::AttemptAccepted { story: id(), attempt: 1 };
+        let rejected = Event::AttemptRejected { story: id(), attempt: 1, outcome: Outcome::Vanished { words: String::new() } };
+        let land = Step::Land { story: id(), attempt: 1 };
+        let roll_back = Step::RollBack { story: id(), attempt: 1 };
+        let table = [
+            (vec![&started], interrupted.clone(), interrupted.clone()),
+            (vec![&started, &ended], judge(Exit::Success, Signal::Complete), interrupted),
+            (vec![&started, &ended, &accepted], land.clone(), land),
+            (vec![&started, &ended, &rejected], roll_back.clone(), roll_back),
+        ];
+        for (events, finish, abort) in table {
+            let mut state = RunState { phase: Phase::Open, ..RunState::default() };
+            assert_eq!(state.half_done(), None);
+            events.iter().for_each(|event| state.apply(event));
+            assert_eq!(state.half_done(), Some(HalfDone::Attempts));
+            assert_eq!(state.unfinished(Closing::Finish), [finish]);
+            assert_eq!(state.unfinished(Closing::Abort), [abort]);
+        }
+        let starting = RunState::default();
+        assert_eq!((starting.half_done(), starting.unfinished(Closing::Finish)), (Some(HalfDone::Start), Vec::new()));
     }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::error::Problem;
-use crate::regular;
 use crate::story::StoryId;
-use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, settle};
+use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, mark_landed};
+use crate::{safe_read, safe_write};
 
 /// Where OpenSpec keeps its changes.
 pub const OPENSPEC_CHANGES: &str = "openspec/changes";
@@ -103,9 +103,27 @@ impl SourcePlace {
         found.ok_or_else(|| Problem::fatal(format!("{}: expected a tasks.md or a prd.json in it", self.path)).into())
     }
 
+    /// Refuses a file that a link leads to out of the work tree, or into its git directory: a cloned repository may hold any link, and
+    /// what is read goes to an agent. A path that the user has named is as good as the work tree.
+    fn check_stays_inside(&self, file: &Path) -> Result<()> {
+        let named = self.full();
+        let root = if named.starts_with(&self.top) && !self.path.contains("..") { &self.top } else { named.parent().unwrap_or(&named) };
+        let there = file.ancestors().find_map(|path| path.canonicalize().ok());
+        let inside = there.zip(root.canonicalize().ok()).and_then(|(path, root)| Some(path.strip_prefix(root).ok()?.to_owned()));
+        if inside.is_none_or(|path| path.components().any(|part| part.as_os_str() == ".git")) {
+            bail!(Problem::fatal(format!("{} is a link that leads out of the work tree: it is not followed", self.shown(file))));
+        }
+        Ok(())
+    }
+
+    fn shown(&self, file: &Path) -> String {
+        file.strip_prefix(&self.top).unwrap_or(file).display().to_string()
+    }
+
     fn page(&self, file: &Path) -> Result<Page> {
-        let name = file.strip_prefix(&self.top).unwrap_or(file).display().to_string();
-        let bytes = regular::bytes(file).with_context(|| format!("cannot read {name}"))?;
+        self.check_stays_inside(file)?;
+        let name = self.shown(file);
+        let bytes = safe_read::bytes(file).with_context(|| format!("cannot read {name}"))?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Page { name, text }),
             Err(error) => {
@@ -153,10 +171,10 @@ impl SourcePlace {
         let Some(kind) = self.kind else { return Marked::default() };
         let known = Page { name: self.path.clone(), text: before.to_owned() };
         let now = self.main_file().and_then(|file| self.page(&file));
-        let settled = now.as_ref().ok().map(|now| settle(kind, &known, now, landed));
-        let done = match (now, settled) {
-            (Ok(now), Some(Ok(settled))) if !settled.lost => {
-                self.write(&now, &settled.edits).map(|()| Marked { strays: settled.strays, ..Marked::default() })
+        let marking = now.as_ref().ok().map(|now| mark_landed(kind, &known, now, landed));
+        let done = match (now, marking) {
+            (Ok(now), Some(Ok(marking))) if !marking.lost => {
+                self.write(&now, &marking.edits).map(|()| Marked { strays: marking.strays, ..Marked::default() })
             }
             _ => self.put_back(kind, &known, landed, aside),
         };
@@ -164,11 +182,11 @@ impl SourcePlace {
     }
 
     fn put_back(&self, kind: Kind, known: &Page, landed: &StoryId, aside: &Path) -> Result<Marked> {
-        let settled = settle(kind, known, known, landed).map_err(Problem::fatal)?;
-        if known.text.is_empty() || settled.lost {
+        let marking = mark_landed(kind, known, known, landed).map_err(Problem::fatal)?;
+        if known.text.is_empty() || marking.lost {
             bail!("it could not be read before the attempt");
         }
-        self.restore(&apply(&known.text, &settled.edits), aside)?;
+        self.restore(&apply(&known.text, &marking.edits), aside)?;
         Ok(Marked { put_back: true, ..Marked::default() })
     }
 
@@ -179,9 +197,10 @@ impl SourcePlace {
     pub fn restore(&self, text: &str, aside: &Path) -> Result<bool> {
         let full = self.full();
         let file = self.main_file().unwrap_or_else(|_| if self.is_folder_kind() { full.join("tasks.md") } else { full });
-        match regular::bytes(&file) {
+        self.check_stays_inside(&file)?;
+        match safe_read::bytes(&file) {
             Ok(bytes) if bytes == text.as_bytes() => return Ok(false),
-            Ok(bytes) => fs::write(aside, bytes).with_context(|| format!("cannot write {}", aside.display()))?,
+            Ok(bytes) => safe_write::write(aside, &bytes).with_context(|| format!("cannot write {}", aside.display()))?,
             Err(_) if file.symlink_metadata().is_ok() => bail!("{} is not a regular file any more", self.path),
             Err(_) => {}
         }
@@ -203,6 +222,15 @@ impl SourcePlace {
     pub fn in_work_tree(&self) -> Option<String> {
         let file = self.main_file().ok()?.canonicalize().ok()?;
         Some(file.strip_prefix(self.top.canonicalize().ok()?).ok()?.display().to_string())
+    }
+
+    /// The file with the marks by its path in the work tree, if it is what it was before but for the marks of a story that lands.
+    #[must_use]
+    pub fn only_marked(&self, before: &str, landed: &StoryId) -> Option<PathBuf> {
+        let known = Page { name: self.path.clone(), text: before.to_owned() };
+        let marking = mark_landed(self.kind?, &known, &known, landed).ok()?;
+        let path = self.in_work_tree()?;
+        (self.text().ok()? == apply(before, &marking.edits)).then(|| path.into())
     }
 
     fn write(&self, page: &Page, edits: &[Edit]) -> Result<()> {

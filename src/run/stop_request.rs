@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::process::{StopHandle, Urgency};
-use crate::regular;
+use crate::safe_read;
 
 const POLL: Duration = Duration::from_millis(200);
 
@@ -40,7 +40,7 @@ pub async fn watch(file: PathBuf, handle: StopHandle) {
     let mut ticks = tokio::time::interval(POLL);
     loop {
         ticks.tick().await;
-        match regular::text(&file).as_deref().map(str::trim) {
+        match safe_read::text(&file).as_deref().map(str::trim) {
             Ok("now") => handle.raise(Urgency::Now),
             Ok(_) => handle.raise(Urgency::AfterAttempt),
             Err(_) => {}

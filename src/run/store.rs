@@ -6,14 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::journal::{self, sync_dir};
-use super::{Journal, RunState};
+use super::journal::{self, TakenUp, replay_start, sync_dir};
+use super::{Journal, Lock, Record, RunState};
 use crate::story::{ChangeName, StoryId};
+use crate::vault::{self, Vault};
+
+/// A longer journal takes longer to verify than to read.
+const LONG: u64 = 32 * 1024 * 1024;
 
 /// Everything git-ralph keeps for a repository.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
+    /// Where the vaults of its runs are.
+    vaults: Option<PathBuf>,
+    /// Whether what is read is decided upon, so that even the longest journal is verified.
+    deciding: bool,
 }
 
 /// The directory of one run.
@@ -24,13 +32,40 @@ pub struct RunDir {
     /// The number of the run.
     pub number: u32,
     path: PathBuf,
+    vault: Option<Vault>,
+    deciding: bool,
 }
 
 impl Store {
     /// The store in `<git common dir>/ralph`.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Store { root }
+        Store { root, vaults: None, deciding: false }
+    }
+
+    /// The same, with the vaults below a state directory.
+    #[must_use]
+    pub fn with_state_home(mut self, state_home: Option<&Path>) -> Self {
+        self.vaults = state_home.zip(self.root.parent()).map(|(home, common_dir)| vault::of_repository(home, common_dir));
+        self
+    }
+
+    /// The same, for a command that decides something by what it reads.
+    #[must_use]
+    pub fn for_decisions(self) -> Self {
+        Store { deciding: true, ..self }
+    }
+
+    fn run_dir(&self, change: &ChangeName, number: u32) -> RunDir {
+        let vault = self.vaults.as_ref().map(|vaults| Vault::new(vaults, change.as_str(), number));
+        let path = self.root.join("runs").join(change.as_str()).join(number.to_string());
+        RunDir { change: change.clone(), number, path, vault, deciding: self.deciding }
+    }
+
+    /// Where the process that has the lock of a work tree is written down, outside of the repository.
+    #[must_use]
+    pub fn owner_file(&self, worktree: &str) -> Option<PathBuf> {
+        Some(self.vaults.as_ref()?.join("owners").join(worktree))
     }
 
     /// The directory itself.
@@ -55,6 +90,15 @@ impl Store {
     #[must_use]
     pub fn lock_file(&self, worktree: &str) -> PathBuf {
         self.root.join("locks").join(worktree)
+    }
+
+    /// The process that is at work on a run. The lock is that of the work tree that the run was started in, wherever it is asked
+    /// from.
+    #[must_use]
+    pub fn owner(&self, state: &RunState) -> Option<u32> {
+        let opening = state.opening.as_ref().filter(|_| !state.is_closed())?;
+        let noted = || Lock::noted_owner(&self.owner_file(&opening.worktree)?);
+        Lock::owner(&self.lock_file(&opening.worktree)).or_else(noted)
     }
 
     /// The changes that have a file, in alphabetical order.
@@ -86,8 +130,8 @@ impl Store {
         let dir = self.root.join("runs").join(change.as_str());
         let mut numbers: Vec<u32> = entries(&dir)?.into_iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
-        let run = |number: u32| RunDir { change: change.clone(), number, path: dir.join(number.to_string()) };
-        Ok(numbers.into_iter().map(run).filter(|run| run.journal().exists()).collect())
+        let runs = numbers.into_iter().map(|number| self.run_dir(change, number));
+        Ok(runs.filter(|run| run.journal().symlink_metadata().is_ok()).collect())
     }
 
     /// The last run of a change, with its state.
@@ -120,7 +164,7 @@ impl Store {
         let dir = self.root.join("runs").join(change.as_str());
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let last = entries(&dir)?.into_iter().filter_map(|name| name.parse::<u32>().ok()).max().unwrap_or(0);
-        let run = RunDir { change: change.clone(), number: last + 1, path: dir.join((last + 1).to_string()) };
+        let run = self.run_dir(change, last + 1);
         fs::create_dir(&run.path).with_context(|| format!("cannot create {}", run.path.display()))?;
         sync_dir(&dir)?;
         Ok(run)
@@ -167,7 +211,12 @@ impl RunDir {
     /// Where prompt and transcript of an attempt are.
     #[must_use]
     pub fn attempt(&self, story: &StoryId, attempt: u32) -> PathBuf {
-        self.path.join("attempts").join(story.as_component()).join(attempt.to_string())
+        self.path.join(RunDir::attempt_below(story, attempt))
+    }
+
+    /// The same, from the run's directory on.
+    pub(super) fn attempt_below(story: &StoryId, attempt: u32) -> PathBuf {
+        Path::new("attempts").join(story.as_component()).join(attempt.to_string())
     }
 
     /// The state that the journal adds up to.
@@ -176,16 +225,38 @@ impl RunDir {
     /// If it cannot be read.
     pub fn state(&self) -> Result<RunState> {
         let mut state = RunState::default();
-        journal::replay(&self.journal(), |record| state.apply(&record.event))?;
-        Ok(state)
+        let read = self.replay(|record| state.apply(&record.event));
+        if state.initial.is_none() {
+            let mut start = RunState::default();
+            if self.vault.as_ref().is_some_and(|vault| replay_start(vault, |record| start.apply(&record.event))) {
+                return Ok(start);
+            }
+        }
+        read.map(|()| state)
+    }
+
+    /// Hands every event to `each` that can be believed. A journal that is too long to be verified for a mere look is read as it is.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn replay(&self, each: impl FnMut(&Record)) -> Result<()> {
+        let long = || self.journal().symlink_metadata().is_ok_and(|meta| meta.len() > LONG);
+        let vault = self.vault.as_ref().filter(|_| self.deciding || !long());
+        journal::replay(&self.journal(), vault, each).map(drop)
+    }
+
+    /// What is kept of the run outside of the repository.
+    #[must_use]
+    pub fn vault(&self) -> Option<&Vault> {
+        self.vault.as_ref()
     }
 
     /// The journal, to append to, and the state that it adds up to.
     ///
     /// # Errors
     /// If it cannot be read or written.
-    pub fn open(&self) -> Result<(Journal, RunState)> {
-        Journal::open(&self.journal())
+    pub fn open(&self) -> Result<TakenUp> {
+        Journal::open(&self.journal(), self.vault.clone())
     }
 }
 

@@ -36,15 +36,15 @@ pub fn check(stories: &[Story]) -> Result<(), OrderProblem> {
             return Err(OrderProblem::Unknown { story: story.id.clone(), after: after.clone() });
         }
     }
-    let settled = settle(stories);
-    match stories.iter().find(|story| !settled.contains(&story.id)) {
-        Some(stuck) => Err(OrderProblem::Circle(circle_from(stuck, &known, &settled))),
+    let orderable = orderable(stories);
+    match stories.iter().find(|story| !orderable.contains(&story.id)) {
+        Some(stuck) => Err(OrderProblem::Circle(circle_from(stuck, &known, &orderable))),
         None => Ok(()),
     }
 }
 
 /// The stories that can be done in some order: all of them, unless there is a circle.
-fn settle(stories: &[Story]) -> BTreeSet<&StoryId> {
+fn orderable(stories: &[Story]) -> BTreeSet<&StoryId> {
     let mut waiting: BTreeMap<&StoryId, usize> = BTreeMap::new();
     let mut waiters: BTreeMap<&StoryId, Vec<&StoryId>> = BTreeMap::new();
     for story in stories {
@@ -54,9 +54,9 @@ fn settle(stories: &[Story]) -> BTreeSet<&StoryId> {
         }
     }
     let mut ready: Vec<&StoryId> = waiting.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
-    let mut settled = BTreeSet::new();
+    let mut orderable = BTreeSet::new();
     while let Some(id) = ready.pop() {
-        settled.insert(id);
+        orderable.insert(id);
         for waiter in waiters.remove(id).unwrap_or_default() {
             if let Some(count) = waiting.get_mut(waiter) {
                 *count -= 1;
@@ -66,17 +66,17 @@ fn settle(stories: &[Story]) -> BTreeSet<&StoryId> {
             }
         }
     }
-    settled
+    orderable
 }
 
-/// Follows unsettled dependencies until one repeats.
-fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, settled: &BTreeSet<&StoryId>) -> Vec<StoryId> {
+/// Follows dependencies that are not met until one repeats.
+fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, orderable: &BTreeSet<&StoryId>) -> Vec<StoryId> {
     let mut path: Vec<&StoryId> = Vec::new();
     let mut seen = BTreeSet::new();
     let mut at = stuck;
     while seen.insert(&at.id) {
         path.push(&at.id);
-        let Some(next) = at.after.iter().find(|after| !settled.contains(after)).and_then(|after| known.get(after)) else { break };
+        let Some(next) = at.after.iter().find(|after| !orderable.contains(after)).and_then(|after| known.get(after)) else { break };
         at = next;
     }
     let from = path.iter().position(|id| **id == at.id).unwrap_or_default();

@@ -3,9 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
-use crate::support::{COMPLETE, World, is_gone};
+use crate::support::{COMPLETE, World, is_gone, send};
 
 #[test]
 fn a_missing_program_is_found_before_the_first_write() {
@@ -97,6 +96,76 @@ fn failed_beats_complete_in_one_message() {
 }
 
 #[test]
+fn a_promise_counts_only_as_the_last_line_of_what_a_command_prints() {
+    let world = World::new();
+    world.stories(1, "max-retries = 4");
+    world.agent(
+        "tag='<promise>COMPLETE</promise>'
+         case $RALPH_ATTEMPT in
+         1) echo \"$tag\"; echo 'but 3 tests are still red';;
+         2) echo '- FAILED'; echo \"$tag\";;
+         3) printf '<!--\\n%s\\n' \"$tag\";;
+         4) echo '<promise>failed: it is red</promise>'; echo \"$tag\";;
+         5) echo '3 tests failed before, all pass now'; echo; printf -- '- **%s**.\\n\\n' \"$tag\";;
+         esac",
+    );
+    world.start(&[]).code(0).says("attempt 2 failed: its final message says COMPLETE, and also: - FAILED");
+    assert_eq!((world.count("attempt-rejected"), world.count("checkpoint-landed")), (4, 1));
+    assert!(world.prompt("1", 5).contains("it is red"), "{}", world.prompt("1", 5));
+}
+
+#[test]
+fn a_promise_before_a_failing_or_killed_command_does_not_count() {
+    let world = World::new();
+    world.stories(1, "max-retries = 2");
+    world.agent(
+        "echo '<promise>COMPLETE</promise>'
+         case $RALPH_ATTEMPT in
+         1) echo 'Traceback (most recent call last):' >&2; exit 1;;
+         2) sh -c 'kill -9 $$'; exit $?;;
+         esac",
+    );
+    world.start(&[]).code(0).says("attempt 1 ended with exit status 1").says("attempt 2 ended with exit status 137");
+    assert_eq!((world.count("attempt-rejected"), world.count("checkpoint-landed")), (2, 1));
+}
+
+#[test]
+fn an_agent_that_is_blocked_has_failed_and_the_next_one_is_told_what_was_needed() {
+    let world = World::new();
+    world.stories(1, "");
+    world.agent("test $RALPH_ATTEMPT = 1 && echo '<promise>BLOCKED: a key for the API</promise>' || echo '<promise>COMPLETE</promise>'");
+    world.start(&[]).code(0).says("attempt 1 failed: it is blocked, and needs: a key for the API");
+    assert!(world.prompt("1", 2).contains("needs: a key for the API"));
+    let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
+    assert_eq!((&ended["signal"]["said"], &ended["signal"]["needs"]), (&"blocked".into(), &"a key for the API".into()));
+}
+
+#[test]
+fn the_question_that_an_agent_ends_with_is_on_the_screen_in_the_events_and_in_the_log() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.agent("echo working; echo 'There are two ways.'; echo; echo 'Shall I use tabs or blanks?'");
+    let words = "ended without a promise; its last words: working There are two ways. Shall I use tabs or blanks?";
+    world.start(&[]).code(1).says(words);
+    world.ralph(&["log"]).code(0).says(words);
+    world.ralph(&["status"]).says("Shall I use tabs or blanks?");
+    let event = |name: &str| world.events().into_iter().find(|event| event["event"] == name).unwrap();
+    let lines = "working\nThere are two ways.\nShall I use tabs or blanks?";
+    assert_eq!((&event("agent-ended")["words"], &event("attempt-rejected")["outcome"]["words"]), (&lines.into(), &lines.into()));
+}
+
+#[test]
+fn an_agent_that_goes_on_after_its_promise_is_not_ended_for_lingering() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0");
+    world.git(&["config", "ralph.lingerTimeout", "1s"]);
+    world.agent("echo '<promise>COMPLETE</promise>'; echo 'one more thing'; sleep 3; echo '<promise>COMPLETE</promise>'");
+    world.start(&[]).code(0);
+    let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
+    assert_eq!(ended["exit"]["kind"], "success");
+}
+
+#[test]
 fn an_agent_that_lingers_after_its_promise_is_ended_and_counts() {
     let world = World::new();
     world.stories(1, "");
@@ -112,7 +181,7 @@ fn an_agent_that_lingers_after_its_promise_is_ended_and_counts() {
 fn an_agent_that_takes_too_long_is_ended_and_told_so() {
     let world = World::new();
     world.stories(1, "");
-    world.agent("test $RALPH_ATTEMPT = 2 && { echo '<promise>COMPLETE</promise>'; exit; }; while :; do echo busy; sleep 0.1; done");
+    world.agent("test $RALPH_ATTEMPT -ge 2 && { echo '<promise>COMPLETE</promise>'; exit; }; while :; do echo busy; sleep 0.1; done");
     world.start(&["--attempt-timeout", "1s"]).code(0);
     assert!(world.prompt("1", 2).contains("was stopped after 1 seconds, the time limit for an attempt"));
 }
@@ -124,7 +193,8 @@ fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
     world.git(&["config", "ralph.grace", "1s"]);
     let pids = world.outside("pids");
     world.agent(&format!(
-        "trap '' TERM; echo $$ >>{0}; setsid sh -c 'trap \"\" TERM; echo $$ >>{0}; while :; do sleep 0.1; done' & while :; do sleep 0.1; done",
+        "trap '' TERM; echo $$ >>{0}; setsid sh -c 'trap \"\" TERM; echo $$ >>{0}; while :; do sleep 0.1; done' &
+         until test $(wc -l <{0}) = 2; do echo waiting; sleep 0.1; done; while :; do sleep 0.1; done",
         pids.display()
     ));
     world.start(&["--idle-timeout", "3s"]).code(1);
@@ -151,12 +221,12 @@ fn leave_an_orphan(world: &World, file: &str) -> String {
 
 /// Shell words that wait until the process whose id is in the file has become a `sleep`: by that name it is told.
 fn until_asleep(pid: &Path) -> String {
-    format!("until grep -qsx sleep /proc/$(cat {})/comm; do sleep 0.01; done", pid.display())
+    format!("until grep -qsx sleep /proc/$(cat {})/comm; do echo waiting; sleep 0.01; done", pid.display())
 }
 
 fn leave_behind(program: &str, file: &Path) -> String {
     let file = file.display();
-    format!("(env -i setsid {program} {file} >/dev/null 2>&1 </dev/null &); while [ ! -s {file} ]; do sleep 0.01; done")
+    format!("(env -i setsid {program} {file} >/dev/null 2>&1 </dev/null &); while [ ! -s {file} ]; do echo waiting; sleep 0.01; done")
 }
 
 /// The processes that each attempt left running, as its event names them.
@@ -182,8 +252,9 @@ fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
     let leave = leave_an_orphan(&world, "pid.$RALPH_ATTEMPT");
-    world.agent(&format!("{leave}; test $RALPH_ATTEMPT = 2 && sleep 600; exit 1"));
-    world.start(&["--attempt-timeout", "5s"]).code(1);
+    // What waits for the orphan prints: the silence, and with it the time limit, begins once it is there, however busy the machine.
+    world.agent(&format!("{leave}; test $RALPH_ATTEMPT = 2 && exec sleep 600; exit 1"));
+    world.start(&["--idle-timeout", "5s"]).code(1);
     let pids: Vec<String> = (1..=2).map(|n| fs::read_to_string(world.outside(&format!("pid.{n}"))).unwrap().trim().to_owned()).collect();
     for pid in &pids {
         assert!(is_gone(pid), "{pid} is alive");
@@ -243,11 +314,10 @@ fn a_process_that_was_there_before_the_loop_is_let_live() {
     world.agent(COMPLETE);
     let (agent, program) = (world.outside("bin/agent"), env!("CARGO_BIN_EXE_git-ralph"));
     let script = format!("sleep 600 & echo $! >../pid; exec {program} start work -q -- {}", agent.display());
-    let status = Command::new("sh").args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().cloned()).status();
-    assert!(status.unwrap().success());
+    assert!(world.command("sh", &["-c", &script]).status().unwrap().success());
     let pid = fs::read_to_string(world.outside("pid")).unwrap();
     assert!(!is_gone(&pid), "it is not the agent's");
-    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+    send("TERM", &pid);
 }
 
 #[test]

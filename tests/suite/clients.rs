@@ -104,6 +104,26 @@ fn a_wrong_key_ends_the_loop_at_once_and_costs_no_retry() {
 }
 
 #[test]
+fn an_expired_login_or_used_up_credits_end_the_loop_at_once_and_cost_no_retry() {
+    let claude = |words: &str| format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":"{words}"}}"#);
+    let codex = |words: &str| format!(r#"{{"type":"turn.failed","error":{{"message":"{words}"}}}}"#);
+    let opencode = |words: &str| format!(r#"{{"type":"error","error":{{"name":"UnknownError","data":{{"message":"{words}"}}}}}}"#);
+    for (client, line, words) in [
+        ("claude", claude("Login expired · Please run /login"), "Login expired"),
+        ("claude", claude("Usage is paused for your organization. For help, please contact support."), "Usage is paused"),
+        ("codex", codex("Your workspace is out of credits. Add credits to continue."), "out of credits"),
+        ("codex", codex("You hit your spend cap set in your workspace."), "spend cap"),
+        ("opencode", opencode("Model not found: a/b. Did you mean: c?"), "Model not found: a/b"),
+    ] {
+        let world = World::new();
+        world.stories(1, "");
+        world.program(client, &format!("{WORK}; echo '{line}'; exit 1"));
+        start(&world, &["--agent", client]).code(1).says("the agent cannot work as it is set up").says(words);
+        assert_eq!((world.count("attempt-started"), outcomes(&world)), (1, vec!["misconfigured".to_owned()]), "{line}");
+    }
+}
+
+#[test]
 fn a_model_that_cannot_be_reached_is_tried_again_after_a_moment() {
     let world = World::new();
     world.stories(1, "");
@@ -325,8 +345,9 @@ fn a_pipe_in_place_of_a_file_of_ours_keeps_nobody_waiting() {
         "cat > /dev/null; mkfifo \"$RALPH_RUN_DIR/stop\"; rm .git/ralph/work.toml; mkfifo .git/ralph/work.toml; {}",
         crate::support::COMPLETE
     ));
-    world.start(&["--finish", "keep"]).code(0).says("the stories cannot be read again");
-    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+    let before = world.read(".git/ralph/work.toml");
+    world.start(&["--finish", "keep"]).code(0).says("work.toml changed during the attempt and was put back");
+    assert_eq!((world.subjects("ralph/work")[0].as_str(), world.read(".git/ralph/work.toml")), ("checkpoint: 1", before));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What shells are told can come next; the shells themselves are driven by `tests/real-shells`.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use crate::support::{COMPLETE, World};
 
@@ -19,9 +18,8 @@ fn offered_in(world: &World, dir: &Path, env: &[(&str, &str)], words: &[&str]) -
 
 #[track_caller]
 fn answer(world: &World, dir: &Path, env: &[(&str, &str)], at: usize, words: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_git-ralph"));
-    command.args(["--", "git-ralph"]).args(words).current_dir(dir).env_clear().envs(world.env().iter().map(|(k, v)| (k, v)));
-    command.env("GIT_RALPH_COMPLETE", at.to_string()).envs(env.iter().copied()).stdin(Stdio::null());
+    let mut command = world.command(env!("CARGO_BIN_EXE_git-ralph"), &["--", "git-ralph"]);
+    command.args(words).current_dir(dir).env("GIT_RALPH_COMPLETE", at.to_string()).envs(env.iter().copied());
     let output = command.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -129,8 +127,7 @@ fn nothing_that_is_broken_says_anything() {
 #[test]
 fn a_variable_that_happens_to_be_set_disturbs_no_command() {
     let world = World::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_git-ralph"));
-    command.args(["list", "--json"]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(k, v)| (k, v)));
+    let mut command = world.command(env!("CARGO_BIN_EXE_git-ralph"), &["list", "--json"]);
     let output = command.env("GIT_RALPH_COMPLETE", "1").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("changes"));
 }

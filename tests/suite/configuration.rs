@@ -1,4 +1,4 @@
-//! Settings with their origin, and the manners that git's configuration asks for: colour, advice, a pager.
+//! Settings with their origin, and the output style that git's configuration asks for: colour, advice, a pager.
 
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World};

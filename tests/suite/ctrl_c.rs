@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::support::{COMPLETE, Running, World, is_gone};
+use crate::screen::Screen;
+use crate::support::{COMPLETE, Running, World, is_gone, program_from_scratch, send};
 
 /// A run whose first story is done and whose second agent is at work, deaf to TERM if asked.
 fn at_work(world: &World, trap: &str) -> Running {
@@ -119,11 +120,8 @@ fn an_interrupted_gate_costs_no_retry() {
 
 /// `git ralph start`, by a program that starts others.
 fn started_by(world: &World, starter: &[&str], agent: &str) -> Running {
-    let mut command = std::process::Command::new(starter[0]);
-    command.args(&starter[1..]).args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", agent]);
-    command.current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(k, v)| (k, v)));
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    Running { child: command.spawn().unwrap() }
+    let mut command = world.command(starter[0], &starter[1..]);
+    Running { child: command.args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", agent]).spawn().unwrap() }
 }
 
 #[test]
@@ -173,4 +171,43 @@ fn a_second_ctrl_c_during_a_git_step_leaves_no_git_behind() {
     assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
     world.ralph(&["resume"]).code(0);
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "first"]);
+}
+
+/// The signals that a process ignores and those that it blocks, as its status has them; those after the 31 with names are libc's own.
+fn deaf_to(status: &str) -> [u64; 2] {
+    ["SigIgn:", "SigBlk:"].map(|field| {
+        let value = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        u64::from_str_radix(value.trim(), 16).unwrap() & ((1 << 31) - 1)
+    })
+}
+
+#[test]
+fn what_a_test_starts_ignores_and_blocks_no_signal() {
+    let world = World::new();
+    let status = world.command("cat", &["/proc/self/status"]).output().unwrap();
+    assert_eq!(deaf_to(&String::from_utf8_lossy(&status.stdout)), [0, 0]);
+    world.stories(1, "");
+    let screen = Screen::new(&world, &["start", "work", "--", &world.agent(COMPLETE)]);
+    screen.wait_for("How should the run be completed?");
+    let pid = screen.child.process_id().unwrap().to_string();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    // A closed pipe is an error to a program in Rust, not a signal.
+    assert_eq!(deaf_to(&status), [1 << (libc::SIGPIPE - 1), 0]);
+    send("TERM", &pid);
+    assert_eq!(screen.end().0, 130);
+}
+
+#[test]
+fn who_starts_the_tests_may_ignore_signals() {
+    let tests = [
+        "ctrl_c::what_a_test_starts_ignores_and_blocks_no_signal",
+        "ctrl_c::one_ctrl_c_ends_the_agent_rolls_back_and_exits_130",
+        "ctrl_c::sigterm_and_sighup_stop_cleanly",
+        "prompts::ctrl_c_before_the_terminal_listens_is_heard_too",
+    ];
+    let script = "trap '' INT HUP TERM QUIT TSTP TTIN TTOU USR1; exec \"$0\" --exact \"$@\"";
+    let mut shell = program_from_scratch("sh");
+    let output = shell.args(["-c", script]).arg(std::env::current_exe().unwrap()).args(tests).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(&format!("{} passed", tests.len())), "{said}");
 }

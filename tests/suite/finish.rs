@@ -259,14 +259,7 @@ fn starting_where_it_cannot_work_changes_nothing() {
     world.git(&["switch", "-q", "main"]);
     world.write("README", "main\n");
     world.git(&["commit", "-qam", "main"]);
-    assert!(
-        !std::process::Command::new(crate::support::which("git"))
-            .args(["-C", world.repo.to_str().unwrap(), "merge", "-q", "side"])
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    assert!(!world.command("git", &["merge", "-q", "side"]).output().unwrap().status.success());
     let before = (world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"]));
     world.start(&[]).code(2).says("a merge is under way");
     assert_eq!((world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"])), before);

@@ -1,15 +1,13 @@
 //! Arbitrary events, change files and agent output, for the properties.
 
-use std::time::Duration;
-
 use git_ralph::agent::{Signal, Trouble, Usage};
-use git_ralph::checkpoint::Notice;
-use git_ralph::config::{AgentChoice, Finish, Flags};
+use git_ralph::config::{AgentChoice, Finish, Flags, KEYS, Key};
 use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{Budget, End, Event, Opening, Outcome, StopKind, Why};
+use git_ralph::run::{Budget, End, Event, Gates, Opening, Outcome, StopKind, Why};
 use git_ralph::story::{ChangeName, StoryId};
+use git_ralph::workspace::Notice;
 use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
@@ -43,11 +41,6 @@ fn finish() -> impl Strategy<Value = Finish> {
     prop_oneof![Just(Finish::Ask), Just(Finish::Cleanup), Just(Finish::Keep)]
 }
 
-/// A time limit as it is read: none, or more than no time.
-fn limit() -> impl Strategy<Value = Option<Duration>> {
-    option::of((1..u64::from(u32::MAX), 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)))
-}
-
 fn cost() -> impl Strategy<Value = Cost> {
     (0..1_000_000_000_u32).prop_map(|micros| Cost::dollars(f64::from(micros) / 1e6).unwrap())
 }
@@ -70,29 +63,27 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     ]
 }
 
+/// What an option can be given, now and then at random; the table of settings knows which text is a value.
+fn option_value(key: &'static Key) -> impl Strategy<Value = String> {
+    let common = ["0", "1", "3000000000", "90s", "1h 30m", "0.017", "500k", "make test"].into_iter();
+    let values: Vec<String> = common.chain(key.words.iter().map(|(word, _)| *word)).map(str::to_owned).collect();
+    let values: Vec<String> = values.into_iter().filter(|value| key.check_option(value).is_ok()).collect();
+    let otherwise = values[0].clone();
+    let random = prop_oneof![text(), any::<u64>().prop_map(|number| number.to_string())];
+    prop_oneof![
+        proptest::sample::select(values),
+        random.prop_map(move |text| if key.check_option(&text).is_ok() { text } else { otherwise.clone() })
+    ]
+}
+
 fn flags() -> impl Strategy<Value = Flags> {
-    let agent = prop_oneof![text().prop_map(AgentChoice::Named), vec(text(), 1..3).prop_map(AgentChoice::Command)];
-    let parts = (
-        option::of(agent),
-        option::of(any::<u32>()),
-        option::of(vec(text(), 0..3)),
-        option::of(limit()),
-        option::of(limit()),
-        option::of(finish()),
-        vec(text(), 0..3),
-        (option::of(text()), option::of(cost()), option::of(any::<u64>())),
-    );
-    parts.prop_map(|(agent, max_retries, verify, attempt_timeout, idle_timeout, finish, only, (model, max_cost, max_tokens))| Flags {
-        agent,
-        model,
-        max_cost,
-        max_tokens,
-        max_retries,
-        verify,
-        attempt_timeout,
-        idle_timeout,
-        finish,
-        only,
+    let options = KEYS.iter().filter(|key| key.option.is_some());
+    let given: Vec<_> = options.map(|key| option::of(vec(option_value(key), 1..3)).prop_map(|values| (key.id, values))).collect();
+    (given, option::of(vec(text(), 1..3)), vec(text(), 0..3)).prop_map(|(given, command, only)| {
+        let values = |id: &str| given.iter().find(|(known, _)| *known == id).and_then(|(_, values)| values.clone());
+        let flags = Flags { only, ..Flags::read(values).unwrap() };
+        let agent = command.map(AgentChoice::Command).or(flags.agent);
+        Flags { agent, ..flags }
     })
 }
 
@@ -120,14 +111,19 @@ fn exit() -> impl Strategy<Value = Exit> {
 }
 
 fn signal() -> impl Strategy<Value = Signal> {
-    prop_oneof![Just(Signal::Complete), text().prop_map(|reason| Signal::Failed { reason }), Just(Signal::Nothing)]
+    prop_oneof![
+        Just(Signal::Complete),
+        text().prop_map(|reason| Signal::Failed { reason }),
+        text().prop_map(|needs| Signal::Blocked { needs }),
+        Just(Signal::Nothing)
+    ]
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         text().prop_map(|reason| Outcome::Failed { reason }),
         (text(), exit(), text()).prop_map(|(command, exit, output)| Outcome::GateRed { command, exit, output }),
-        Just(Outcome::Vanished),
+        text().prop_map(|words| Outcome::Vanished { words }),
         (exit(), option::of(text())).prop_map(|(exit, message)| Outcome::Abnormal { exit, message }),
         text().prop_map(|message| Outcome::Misconfigured { message }),
         (text(), option::of(time())).prop_map(|(message, resets)| Outcome::Limited { message, resets }),
@@ -147,7 +143,33 @@ fn notice() -> impl Strategy<Value = Notice> {
         (text(), text()).prop_map(|(path, to)| Notice::ObstacleMoved { path, to }),
         (text(), text()).prop_map(|(path, to)| Notice::HiddenMoved { path, to }),
         text().prop_map(|error| Notice::Unkept { error }),
+        (text(), text()).prop_map(|(path, to)| Notice::UnkeptMoved { path, to }),
+        text().prop_map(|error| Notice::Unconverted { error }),
+        vec(text(), 0..3).prop_map(|paths| Notice::Unfiltered { paths }),
+        text().prop_map(|name| Notice::RefBroken { name }),
+        text().prop_map(|from| Notice::GitDirRestored { from }),
+        vec(text(), 0..3).prop_map(|paths| Notice::OpenedUp { paths }),
         text().prop_map(|kept| Notice::NotStagedAgain { kept }),
+        (vec(text(), 0..9), text()).prop_map(|(paths, kept)| Notice::IgnoredPutBack { paths, kept }),
+        (vec(text(), 0..9), text()).prop_map(|(paths, copies)| Notice::IgnoredEdited { paths, copies }),
+        vec(text(), 0..9).prop_map(|paths| Notice::IgnoredNotRestored { paths }),
+        text().prop_map(|kept| Notice::StagedKept { kept }),
+        text().prop_map(|path| Notice::NestedUncopied { path }),
+        (text(), option::of(text())).prop_map(|(path, kept)| Notice::NestedRestored { path, kept }),
+        (text(), text()).prop_map(|(path, copy)| Notice::NestedEdited { path, copy }),
+        text().prop_map(|path| Notice::NestedLost { path }),
+        (text(), text()).prop_map(|(path, to)| Notice::LateEdit { path, to }),
+        (0..3_usize).prop_map(|entries| Notice::StashLeft { entries }),
+        (story_id(), text(), vec(text(), 0..3), text()).prop_map(|(story, name, keys, kept)| Notice::SettingsRestored {
+            story,
+            name,
+            keys,
+            kept
+        }),
+        (story_id(), text(), option::of(text())).prop_map(|(story, file, kept)| Notice::EditSetAside { story, file, kept }),
+        (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileChanged { story, gate, path }),
+        (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileIgnored { story, gate, path }),
+        story_id().prop_map(|story| Notice::EmptyCheckpoint { story }),
     ]
 }
 
@@ -170,6 +192,7 @@ fn end() -> impl Strategy<Value = End> {
         (any::<u64>(), any::<u64>()).prop_map(|(used, most)| End::BudgetSpent { spent: Budget::Tokens { used, most } }),
         text().prop_map(|message| End::Misconfigured { message }),
         option::of(time()).prop_map(|resets| End::UsageLimit { resets }),
+        (any::<u32>(), option::of(time())).prop_map(|(waits, resets)| End::StillLimited { waits, resets }),
         Just(End::Stopped),
         stop_kind().prop_map(|how| End::Interrupted { how }),
     ]
@@ -196,16 +219,19 @@ fn of_the_run() -> impl Strategy<Value = Event> {
         1 => finish().prop_map(|mode| Event::FinishStarted { mode }),
         1 => (finish(), option::of(text())).prop_map(|(mode, kept)| Event::Finished { mode, kept }),
         1 => Just(Event::AbortStarted {}),
-        1 => option::of(text()).prop_map(|kept| Event::Aborted { kept }),
+        1 => (option::of(text()), option::of(oid()), any::<bool>()).prop_map(|(kept, moved_to, incomplete)| Event::Aborted { kept, moved_to, incomplete }),
     ]
 }
 
 fn of_an_attempt() -> impl Strategy<Value = Event> {
     let attempt = || (story_id(), number(u32::MAX));
     prop_oneof![
-        (attempt(), text(), text()).prop_map(|((story, attempt), title, agent)| Event::AttemptStarted { story, attempt, title, agent }),
-        (attempt(), exit(), signal(), option::of(trouble()), usage(), number(u64::MAX), vec(text(), 0..3)).prop_map(
-            |((story, attempt), exit, signal, trouble, usage, milliseconds, survivors)| Event::AgentEnded {
+        (attempt(), text(), text(), option::of((vec(text(), 0..3), any::<bool>()))).prop_map(|((story, attempt), title, agent, gates)| {
+            let gates = gates.map(|(commands, hooks)| Gates { commands, hooks });
+            Event::AttemptStarted { story, attempt, title, agent, gates }
+        }),
+        (attempt(), exit(), signal(), option::of(trouble()), usage(), number(u64::MAX), vec(text(), 0..3), text()).prop_map(
+            |((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words)| Event::AgentEnded {
                 story,
                 attempt,
                 exit,
@@ -213,7 +239,8 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
                 trouble,
                 usage,
                 milliseconds,
-                survivors
+                survivors,
+                words
             }
         ),
         (attempt(), text(), exit(), any::<u64>()).prop_map(|((story, attempt), command, exit, milliseconds)| Event::GateEnded {
@@ -290,6 +317,18 @@ const PIECES: &[&[u8]] = &[
     b"</promise>",
     b"COMPLETE",
     b"FAILED",
+    b"blocked",
+    b"- FAILED: no",
+    b"Status ",
+    b"1. ",
+    b"\x0b",
+    "\u{a0}".as_bytes(),
+    b"- ",
+    b"**",
+    b"<!--",
+    b"-->",
+    b"<think>",
+    "\u{200b}".as_bytes(),
     b"<promise>COMPLETE</promise>",
     b"<promise>FAILED: ",
     b"WORD",
@@ -316,7 +355,8 @@ const PIECES: &[&[u8]] = &[
 /// What an agent may print: mostly pieces of promises, of code, and of what terminals interpret.
 pub fn output() -> impl Strategy<Value = Vec<u8>> {
     let long = (prop::sample::select(&b"x< "[..]), 32_700..32_900_usize).prop_map(|(byte, count)| vec![byte; count]);
-    let tag = prop::sample::select(&["<promise>COMPLETE</promise>\n", "<promise>FAILED: no</promise>\n"][..]);
+    let tag =
+        prop::sample::select(&["<promise>COMPLETE</promise>\n", "<promise>FAILED: no</promise>\n", "<Promise>blocked: no</promise>\n"][..]);
     let piece = || prop::sample::select(PIECES).prop_map(<[u8]>::to_vec);
     let spoilt = (tag, piece(), any::<prop::sample::Index>()).prop_map(|(tag, piece, at)| {
         let (before, behind) = tag.as_bytes().split_at(at.index(tag.len()));

@@ -71,12 +71,7 @@ fn effect(world: &World) -> (String, Vec<String>, String, String, BTreeMap<Strin
 }
 
 fn sh(world: &World, script: &str) {
-    let output = std::process::Command::new("sh")
-        .args(["-ec", script])
-        .current_dir(&world.repo)
-        .envs(world.env().iter().map(|(k, v)| (k, v)))
-        .output()
-        .unwrap();
+    let output = world.command("sh", &["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -371,6 +371,64 @@ fn what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
 }
 
 #[test]
+fn what_is_only_staged_after_a_start_was_killed_stays_reachable() {
+    for kill in [killed_at, killed_after] {
+        let world = World::new();
+        world.stories(1, "");
+        let agent = world.agent(COMPLETE);
+        kill(&world, "symbolic-ref -m", &["start", "work", "--", &agent]);
+        world.write("new", "only staged\n");
+        world.git(&["add", "new"]);
+        fs::remove_file(world.path("new")).unwrap();
+        world.ralph(&["resume"]).code(0);
+        assert!(world.git(&["log", "--all", "-p", "-m", "--format="]).contains("+only staged"));
+        assert!(!world.exists("new"));
+    }
+}
+
+#[test]
+fn edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_a_ref() {
+    for args in [&["finish", "--cleanup"][..], &["abort"]] {
+        let world = World::new();
+        world.write("dir/file", "of the user\n");
+        world.stories(1, "");
+        world.agent(&format!("echo 'of the agent' >dir/file; {COMPLETE}"));
+        world.start(&[]).code(0);
+        world.move_original("README", "moved\n");
+        killed_at(&world, "symbolic-ref -m", args);
+        fs::remove_dir_all(world.path("dir")).unwrap();
+        world.write("dir", "late\n");
+        world.write("README", "edited\n");
+        world.ralph(args).code(0).says("your edits").says("kept as refs/ralph/work/done");
+        assert_eq!((world.branch().as_str(), world.read("README").as_str()), ("main", "moved\n"), "{args:?}");
+        let file = if args[0] == "abort" { "of the user\n" } else { "of the agent\n" };
+        assert_eq!(world.read("dir/file"), file, "{args:?}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/done:dir"]), "late", "{args:?}");
+        assert_eq!(world.git(&["show", "refs/ralph/work/done:README"]), "edited", "{args:?}");
+    }
+}
+
+#[test]
+fn commits_after_a_finish_or_an_abort_was_killed_stay_reachable() {
+    for args in [&["finish", "--cleanup"][..], &["abort"]] {
+        for detached in [false, true] {
+            let world = World::new();
+            world.stories(1, "");
+            world.agent(&format!("echo a >a; {COMPLETE}"));
+            world.start(&[]).code(0);
+            killed_at(&world, "symbolic-ref -m", args);
+            if detached {
+                world.git(&["checkout", "-q", "--detach"]);
+            }
+            world.git(&["commit", "-q", "--allow-empty", "-m", "made late"]);
+            world.ralph(args).code(0);
+            assert_eq!(world.branch(), "main", "{args:?}, detached: {detached}");
+            assert!(world.git(&["log", "--all", "--format=%s"]).contains("made late"), "{args:?}, detached: {detached}");
+        }
+    }
+}
+
+#[test]
 fn edits_that_a_killed_walk_has_seen_are_not_staged_by_a_cleanup() {
     for same in [false, true] {
         let world = World::new();
@@ -403,7 +461,7 @@ fn a_lost_index_of_ours_is_no_reason_not_to_finish() {
     world.start(&[]).code(0);
     world.move_original("z", "z\n");
     for spare in [".git/ralph", ".git/ralph-spare"] {
-        let found = std::process::Command::new("find").arg(world.path(spare)).args(["-name", "index", "-delete"]).status().unwrap();
+        let found = world.command("find", &[spare, "-name", "index", "-delete"]).status().unwrap();
         assert!(found.success());
     }
     world.ralph(&["finish", "--cleanup"]).code(0);
@@ -676,16 +734,28 @@ fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
 }
 
 #[test]
+fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept() {
+    let world = World::new();
+    world.write(".git/info/exclude", "mine\n");
+    world.stories(1, "");
+    world.agent(&format!("echo other >.git/info/exclude; {COMPLETE}"));
+    let kept = world.run_dir().join("moved/1-1/git-dir/info");
+    world.start(&["--finish", "cleanup"]).code(0).says(&format!("what it was before is kept as {}", kept.display()));
+    assert_eq!(world.read(".git/info/exclude"), "other\n");
+    assert_eq!(fs::read_to_string(kept.join("exclude")).unwrap(), "mine\n");
+}
+
+#[test]
 fn settings_that_blind_git_are_put_back_even_when_the_attempt_lands() {
     let world = World::new();
     world.stories(2, "max-retries = 0");
     world.agent(&format!(
         "echo $RALPH_STORY >s$RALPH_STORY
-         test $RALPH_STORY = 1 && {{ git config ralph.note kept; git config core.worktree /nowhere; git config core.bare true; git config core.ignoreStat true; }}; {COMPLETE}"
+         test $RALPH_STORY = 1 && {{ git config test.note kept; git config core.worktree /nowhere; git config core.bare true; git config core.ignoreStat true; }}; {COMPLETE}"
     ));
     world.start(&["--finish", "cleanup"]).code(0).says("the agent changed config in the git directory");
     assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
-    assert_eq!(world.git(&["config", "ralph.note"]), "kept", "other settings are the agent's business");
+    assert_eq!(world.git(&["config", "test.note"]), "kept", "other settings are the agent's business");
     assert_eq!(world.git(&["config", "core.bare"]), "false");
 }
 
@@ -1145,7 +1215,7 @@ fn an_agent_that_deletes_our_state_stops_nothing() {
         world.git(&["add", "mine"]);
         world.stories(2, "max-retries = 0");
         world.agent(&format!("echo x >x$RALPH_STORY; test $RALPH_STORY = 1 && rm -rf .git/ralph; {end}"));
-        world.start(&[]).code(i32::from(end == FAILED)).says("the agent deleted files of the run");
+        world.start(&[]).code(i32::from(end == FAILED)).says("the agent deleted or changed files of the run");
         assert!(world.exists(".git/ralph/work.toml") && world.exists(".git/ralph/locks/main"));
         world.ralph(&["status"]).code(0);
         world.ralph(&["abort"]).code(0);
@@ -1275,5 +1345,26 @@ fn hooks_that_are_links_stay_links_and_are_no_change() {
         assert!(!output.stderr.contains("hooks"), "{}", output.stderr);
         assert!(link.is_symlink(), "{whole}");
         assert_eq!(world.read("scripts/pre-push"), "#!/bin/sh\n");
+    }
+}
+
+#[test]
+fn what_the_ignore_rules_of_a_failed_attempt_hid_is_in_no_checkpoint() {
+    for before in [None, Some("*.log\n")] {
+        let world = World::new();
+        if let Some(rules) = before {
+            world.write(".gitignore", rules);
+        }
+        world.stories(1, "");
+        world.agent(&format!(
+            "test $RALPH_ATTEMPT = 1 && {{ echo junk >>.gitignore; echo x >junk; mkdir sub; echo x >sub/junk; {FAILED}; exit; }}
+             echo good >good; {COMPLETE}"
+        ));
+        world.start(&[]).code(0).says("junk was hidden by ignore rules of the attempt, moved to");
+        let landed = world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]);
+        assert_eq!(landed.trim_start_matches(".gitignore\n"), "README\ngood");
+        assert!(!world.exists("junk") && !world.exists("sub/junk"));
+        let moved = world.run_dir().join("moved/1-1");
+        assert_eq!(["junk", "sub/junk"].map(|name| fs::read_to_string(moved.join(name)).unwrap()), ["x\n", "x\n"]);
     }
 }

@@ -1,22 +1,22 @@
 //! Kill anywhere: every command, disturbed at every git call and every journal write, ends where it would have ended.
 
-mod ending;
-mod scene;
-mod stand_in;
+pub mod ending;
+pub mod scene;
+pub mod stand_in;
 
 use std::fs;
 
 use ending::{Ending, lost};
 use scene::Scene;
-use stand_in::{Call, Mode, arm, calls, count, disarm};
+use stand_in::{Call, Mode, arm, arm_at, calls, count, disarm};
 
 use crate::support::{Output, World};
 
 /// A command, where it starts, and by which event one sees that it is done. One more command is one more of these, and its tests.
-struct Row {
-    name: &'static str,
+struct Row<'a> {
+    name: &'a str,
     prepare: fn(&World),
-    command: &'static [&'static str],
+    command: &'a [&'a str],
     done: fn(&serde_json::Value) -> bool,
 }
 
@@ -32,6 +32,13 @@ const ABORT_CLEAN: Row = Row { name: "abort, nothing uncommitted", prepare: clea
 const ABORT_HALF: Row = Row { name: "abort, half an attempt", prepare: half, command: &["abort"], done: over };
 const CLEANUP_HALF: Row = Row { name: "finish --cleanup, half an attempt", prepare: half, command: &["finish", "--cleanup"], done: over };
 const UNDO: Row = Row { name: "undo", prepare: worked, command: &["undo"], done: undone };
+
+const CARELESS: Row = Row {
+    name: "start, a merge left and an ignored file deleted",
+    prepare: World::careless_agent,
+    command: &["start", "work", "--", "agent"],
+    done: all_done,
+};
 
 fn undone(event: &serde_json::Value) -> bool {
     event["event"] == "undone"
@@ -92,20 +99,65 @@ fn half(world: &World) {
     assert!(disarm(world));
 }
 
+/// Where a run can have been killed, and how it gets there.
+type Killed = (&'static str, fn(&World));
+
+/// Those of a run that has begun.
+const STAGES: [Killed; 5] = [
+    ("working", half),
+    ("ended", ended),
+    ("accepted", |world| killed_at(world, "attempt-accepted", "")),
+    ("rejected", |world| killed_at(world, "attempt-rejected", "")),
+    ("rolled back", rolled_back),
+];
+
+/// Those of one that has not begun yet, or only half.
+const BEGINNINGS: [Killed; 2] =
+    [("starting", |world| killed_at(world, "run-starting", "")), ("half started", |world| killed_at(world, "run-starting", "update-ref"))];
+
+/// The run was killed when that event was the last one in its journal, after a git call with those words if there are any.
+fn killed_at(world: &World, event: &str, words: &str) {
+    arm_at(world, event, words);
+    world.start(&[]).code(-9);
+    assert!(disarm(world));
+}
+
+/// The run was killed by the first gate of an attempt, before there was a verdict.
+fn ended(world: &World) {
+    let deadly = world.outside("deadly");
+    fs::write(&deadly, "").unwrap();
+    world.stories(2, &format!("max-retries = 3\nverify = ['test ! -e {0} || {{ rm {0}; kill -9 $PPID; }}']", deadly.display()));
+    world.start(&[]).code(-9);
+    assert!(!deadly.exists());
+}
+
+/// The run was killed when its first attempt was rolled back, just before the second one was written down.
+fn rolled_back(world: &World) {
+    arm(world, Mode::Agent, 5);
+    world.start(&[]).code(-9);
+    assert!(disarm(world));
+    let journal = world.run_dir().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (last, before) = lines.split_last().unwrap();
+    assert!(last.contains("\"attempt-started\"") && before.last().unwrap().contains("\"attempt-rolled-back\""), "{text}");
+    fs::write(&journal, before.concat()).unwrap();
+}
+
 /// A row on its scene, with what an undisturbed run of it does and where it ends.
-struct Stage {
-    row: &'static Row,
+struct Stage<'a> {
+    row: &'a Row<'a>,
     scene: Scene,
     calls: Vec<Call>,
     expected: Ending,
     before_the_start: Ending,
 }
 
-impl Stage {
-    fn new(row: &'static Row) -> Self {
+impl<'a> Stage<'a> {
+    fn new(row: &'a Row<'a>) -> Self {
         let scene = Scene::new(row.prepare);
-        scene.restore("messy");
-        let before_the_start = Ending::of_the_users(&scene);
+        scene.restore(if row.command[0] == "start" { "before" } else { "messy" });
+        let before_the_start = Ending::of_the_users(&scene.world);
         scene.restore("before");
         count(&scene.world);
         scene.world.ralph(row.command).code(0);
@@ -166,7 +218,7 @@ impl Stage {
             if output.code != 0 {
                 wrong.push(format!("abort -> {}\n{}", output.code, output.stderr));
             }
-            let back = Ending::of_the_users(&self.scene).differences(&self.before_the_start);
+            let back = Ending::of_the_users(&self.scene.world).differences(&self.before_the_start);
             wrong.extend(back.into_iter().map(|text| format!("after an abort, {text}")));
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -200,7 +252,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(row: &Row, mode: &'static str) -> Self {
+    fn new(row: &Row<'_>, mode: &'static str) -> Self {
         Tally { title: format!("kill matrix: {} {mode}", row.name), tried: 0, wrong: Vec::new() }
     }
 
@@ -231,14 +283,16 @@ fn is_due(mode: Mode, at: usize, call: &Call) -> bool {
     match mode {
         Mode::KillEarly | Mode::KillLate => call.words.starts_with("read-tree -m -u "),
         Mode::Kill | Mode::Agent => true,
-        // The git that stays ends with git-ralph: there is nobody left to kill after it.
-        Mode::KillAfter if call.words == "cat-file --batch" => false,
         Mode::Hang => at % if is_full() { 8 } else { 24 } == 5,
         _ => is_full() || at % 5 == mode as usize % 5,
     }
 }
 
-fn drive(row: &'static Row, modes: &[Mode]) {
+fn drive(row: &Row<'_>, modes: &[Mode]) {
+    drive_where(row, modes, is_due);
+}
+
+fn drive_where(row: &Row<'_>, modes: &[Mode], is_due: impl Fn(Mode, usize, &Call) -> bool) {
     let stage = Stage::new(row);
     let mut wrong = Vec::new();
     for mode in modes {
@@ -284,7 +338,7 @@ impl Torn {
     }
 }
 
-impl Stage {
+impl Stage<'_> {
     /// Tears each line from `first` on (counted from 0) of the journal as it is now, and recovers from each.
     ///
     /// A torn line is the last thing that a killed process did: whatever comes after that line must not have happened.
@@ -302,6 +356,7 @@ impl Stage {
             for (turn, torn) in Torn::kinds().iter().enumerate() {
                 self.scene.restore("killed");
                 fs::write(&path, [lines[..number].concat(), torn.apply(line)].concat()).unwrap();
+                self.scene.forget_length();
                 let place = format!("call {at}, journal line {} {torn:?}: {}", number + 1, String::from_utf8_lossy(line));
                 tally.note(&place, self.settle((at + number + turn).is_multiple_of(2), String::new()));
             }
@@ -322,7 +377,7 @@ impl Stage {
     }
 }
 
-fn drive_journal(row: &'static Row) {
+fn drive_journal(row: &Row<'_>) {
     let stage = Stage::new(row);
     let mut tally = Tally::new(row, "journal");
     stage.scene.restore("before");
@@ -336,12 +391,14 @@ fn drive_journal(row: &'static Row) {
     }
     // What is written after the last call.
     stage.scene.restore("after");
+    // The key goes when the last line is on the disk: before that line, it was there.
+    stage.scene.restore_key("before");
     stage.tear(stage.tearable(written), stage.calls.len() + 1, &mut tally);
     let wrong = tally.close();
     assert!(wrong.is_empty(), "{}", wrong.concat());
 }
 
-fn drive_agent(row: &'static Row) {
+fn drive_agent(row: &Row<'_>) {
     let stage = Stage::new(row);
     let (mut killed, mut torn) = (Tally::new(row, "agent"), Tally::new(row, "journal, as the agent starts"));
     for (at, moment) in (1..).zip(stage.moments()) {
@@ -359,6 +416,25 @@ const KILLED: [Mode; 4] = [Mode::Kill, Mode::KillAfter, Mode::KillEarly, Mode::K
 /// For rows that differ from another only in what a half-switched work tree looks like.
 fn halfway() -> &'static [Mode] {
     if is_full() { &KILLED } else { &KILLED[2..] }
+}
+
+/// Kills a way back from stages that a run can have been killed at: at every call and journal write if everything is asked
+/// for, else at a sample of the calls, another one for each stage.
+fn drive_from(stages: &[Killed], command: &[&str]) {
+    for (turn, (stage, prepare)) in stages.iter().enumerate() {
+        let name = format!("{}, killed when {stage}", command.join(" "));
+        let row = Row { name: &name, prepare: *prepare, command, done: over };
+        if is_full() {
+            drive(&row, &KILLED);
+            drive_journal(&row);
+        } else {
+            drive_where(&row, &KILLED, |mode, at, call| match mode {
+                Mode::Kill => (at + turn).is_multiple_of(6),
+                Mode::KillAfter => (at + turn) % 6 == 3,
+                _ => is_due(mode, at, call),
+            });
+        }
+    }
 }
 
 const FAILING: [Mode; 5] = [Mode::Die, Mode::DieAfter, Mode::Fail, Mode::FailAfter, Mode::Hang];
@@ -448,4 +524,32 @@ fn an_undo_disturbed_at_any_git_call_or_journal_write_ends_in_the_same_place() {
     drive(&UNDO, &KILLED);
     drive(&UNDO, &FAILING);
     drive_journal(&UNDO);
+}
+
+#[test]
+fn a_cleanup_of_a_run_that_was_killed_at_any_stage_ends_in_the_same_place_if_it_is_killed_too() {
+    drive_from(&STAGES, &["finish", "--cleanup"]);
+}
+
+#[test]
+fn a_run_that_was_killed_at_any_stage_is_kept_in_the_same_place_if_that_is_killed_too() {
+    drive_from(&STAGES, &["finish", "--keep"]);
+}
+
+#[test]
+fn an_abort_of_a_run_that_was_killed_at_any_stage_ends_in_the_same_place_if_it_is_killed_too() {
+    drive_from(&BEGINNINGS, &["abort"]);
+    drive_from(&STAGES, &["abort"]);
+}
+
+#[test]
+fn a_finish_of_a_run_that_was_killed_while_it_began_ends_in_the_same_place_if_it_is_killed_too() {
+    drive_from(&BEGINNINGS, &["finish", "--cleanup"]);
+    drive_from(&BEGINNINGS, &["finish", "--keep"]);
+}
+
+#[test]
+fn a_landing_after_a_careless_agent_ends_in_the_same_place_if_it_is_killed_at_any_git_call_or_journal_write() {
+    drive_where(&CARELESS, &KILLED, |mode, at, call| is_due(mode, at, call) || mode == Mode::KillAfter);
+    drive_journal(&CARELESS);
 }

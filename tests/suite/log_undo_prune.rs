@@ -263,9 +263,7 @@ fn edits_and_commits_after_an_undo_was_killed_are_not_lost_by_completing_it() {
 /// Types a command that was printed.
 #[track_caller]
 fn typed(world: &World, command: &str) -> String {
-    let mut shell = std::process::Command::new("sh");
-    shell.arg("-c").arg(command).current_dir(&world.repo).env_clear().envs(world.env().iter().cloned());
-    let output = shell.output().unwrap();
+    let output = world.command("sh", &["-c", command]).output().unwrap();
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -292,7 +290,7 @@ fn eventful() -> World {
     ));
     world.start(&[]).code(1);
     world.write("by-hand", "edit\n");
-    world.agent(&format!("echo x >x; {COMPLETE}"));
+    world.agent(&format!("echo x >>x; {COMPLETE}"));
     world.ralph(&["resume", "--max-retries", "3"]).code(0);
     world.ralph(&["undo", "--to", "one"]).code(0);
     world
@@ -589,6 +587,6 @@ fn prune_says_what_git_could_not_keep_and_deletes_it_too() {
     let deep = world.run_dir().join("moved/1-1/nested/deep");
     assert!(deep.join("x").exists());
     fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
-    world.ralph(&["prune", "--yes"]).code(0).says("and what was moved aside because git could not keep it");
+    world.ralph(&["prune", "--yes"]).code(0).says("and what was moved or copied there because git could not keep it");
     assert!(!world.run_dir().exists());
 }

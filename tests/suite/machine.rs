@@ -10,7 +10,9 @@ use git_ralph::config::LimitWait;
 use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{Budget, End, Event, Next, Opening, Outcome, Policy, RunState, Span, Step, StopKind, Usage, Verdict, Why, judge};
+use git_ralph::run::{
+    Budget, End, Event, LimitWaits, Next, Opening, Outcome, Policy, RunState, Span, Step, StopKind, Usage, Verdict, Why, judge,
+};
 use git_ralph::story::{Story, StoryId};
 
 /// Every way in which an attempt can go.
@@ -73,7 +75,11 @@ fn stories() -> Vec<Story> {
 struct Play {
     state: RunState,
     ways: Vec<Way>,
+    /// What happens again and again after them.
+    forever: Vec<Way>,
     played: usize,
+    /// Waits for a usage limit since anything else has happened.
+    waits: u32,
     current: Way,
     counted: BTreeMap<StoryId, u32>,
     accepted: Option<(StoryId, u32)>,
@@ -88,7 +94,9 @@ impl Play {
         Play {
             state: opened(),
             ways,
+            forever: vec![Way::Green],
             played: 0,
+            waits: 0,
             current: Way::Green,
             counted: BTreeMap::new(),
             accepted: None,
@@ -102,17 +110,23 @@ impl Play {
         self.state.apply(&event);
     }
 
-    /// After the sequence everything succeeds, so that every play must come to an end.
     fn next_way(&mut self) -> Way {
+        let at = self.played;
         self.played += 1;
-        self.ways.get(self.played - 1).copied().unwrap_or(Way::Green)
+        let way = self.ways.get(at).copied().unwrap_or_else(|| self.forever[(at - self.ways.len()) % self.forever.len()]);
+        if !matches!(way, Way::Limited | Way::LimitedUnknown | Way::Unavailable) {
+            self.waits = 0;
+        }
+        way
     }
 
     fn perform(&mut self, step: Step) {
         match step {
             Step::Attempt { story, attempt, feedback } => self.attempt(story, attempt, feedback.is_some()),
-            Step::Judge { story, attempt, exit, signal, trouble } => self.judge(story, attempt, &exit, &signal, trouble.as_ref()),
+            Step::Judge { story, attempt, exit, signal, trouble, .. } => self.judge(story, attempt, &exit, &signal, trouble.as_ref()),
             Step::Pause { story, why, begun, .. } => {
+                self.waits += u32::from(why == Why::Limit);
+                assert!(self.waits <= self.policy.limit_waits.guessed, "never more waits for a limit than the policy says");
                 if !begun {
                     self.tell(Event::PauseStarted { story: story.clone(), until: Timestamp::UNIX_EPOCH, why });
                 }
@@ -143,7 +157,7 @@ impl Play {
         let told = matches!(self.state.stories.get(&story).and_then(|progress| progress.outcome.clone()), Some(outcome) if outcome.feedback().is_some());
         assert!(!told || feedback, "what can be told about the last attempt is told");
         self.current = self.next_way();
-        self.tell(Event::AttemptStarted { story: story.clone(), attempt, title: String::new(), agent: String::new() });
+        self.tell(Event::AttemptStarted { story: story.clone(), attempt, title: String::new(), agent: String::new(), gates: None });
         let message = || "m".to_owned();
         let trouble = match self.current {
             Way::Limited => Some(Trouble::Limit { message: message(), resets: Some(Timestamp::UNIX_EPOCH) }),
@@ -169,6 +183,7 @@ impl Play {
             usage: self.used.clone(),
             milliseconds: 1,
             survivors: Vec::new(),
+            words: String::new(),
         });
         if self.current == Way::KilledLate {
             self.current = Way::Green;
@@ -177,7 +192,7 @@ impl Play {
     }
 
     fn judge(&mut self, story: StoryId, attempt: u32, exit: &Exit, signal: &Signal, trouble: Option<&Trouble>) {
-        match judge(signal, exit, trouble) {
+        match judge(signal, exit, trouble, "") {
             Verdict::Rejected(outcome) => self.reject(story, attempt, outcome),
             Verdict::Promised if self.current == Way::RedGate => {
                 let outcome = Outcome::GateRed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
@@ -262,6 +277,104 @@ fn trouble_around_agents_never_lands_and_a_limit_costs_no_retry() {
         }
     }
     assert!(ends.len() == 3 && ends.values().all(|count| *count > 1000), "every kind of end is reached: {ends:?}");
+}
+
+/// Every way but those in which somebody starts git-ralph anew each time.
+const REPEATED: [Way; 11] = [
+    Way::Green,
+    Way::RedGate,
+    Way::Failed,
+    Way::Vanished,
+    Way::Crashed,
+    Way::Conflict,
+    Way::KilledLate,
+    Way::Limited,
+    Way::LimitedUnknown,
+    Way::Unavailable,
+    Way::Misconfigured,
+];
+
+#[test]
+fn every_play_ends_whatever_happens_again_and_again_forever() {
+    let begin = [&REPEATED[..], &[Way::Killed]].concat();
+    let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
+    let pick = |from: &[Way], number: usize, count: u32| -> Vec<Way> {
+        (0..count).map(|at| from[number / from.len().pow(at) % from.len()]).collect()
+    };
+    for number in 0..begin.len().pow(2) {
+        for cycle in 0..REPEATED.len().pow(2) {
+            let mut play = Play::new(pick(&begin, number, 2), 1);
+            play.forever = pick(&REPEATED, cycle, 2);
+            play.policy.limit_waits = LimitWaits { told: 2, guessed: 3 };
+            let ways = (play.ways.clone(), play.forever.clone());
+            let happens = |way: Way| ways.0.contains(&way) || ways.1.contains(&way);
+            let (end, landed) = play.run();
+            *ends
+                .entry(match &end {
+                    End::AllDone => {
+                        assert_eq!(landed.len(), 3, "{ways:?}");
+                        "done"
+                    }
+                    End::RetriesSpent { .. } => "spent",
+                    End::Misconfigured { .. } => {
+                        assert!(happens(Way::Misconfigured), "{ways:?}");
+                        "misconfigured"
+                    }
+                    End::StillLimited { waits, resets } => {
+                        let (way, most) = if resets.is_some() { (Way::Limited, 2..=3) } else { (Way::LimitedUnknown, 3..=3) };
+                        assert!(happens(way) && most.contains(waits), "{ways:?} ends as {end:?}");
+                        "still limited"
+                    }
+                    other => panic!("{ways:?} ends as {other:?}"),
+                })
+                .or_default() += 1;
+        }
+    }
+    assert!(ends.len() == 4 && ends.values().all(|count| *count > 100), "every kind of end is reached: {ends:?}");
+}
+
+#[test]
+fn a_limit_that_is_there_after_every_wait_ends_the_loop_and_a_resume_tries_again() {
+    for (way, resets, most) in [(Way::Limited, Some(Timestamp::UNIX_EPOCH), 10), (Way::LimitedUnknown, None, 30)] {
+        let mut play = Play::new(Vec::new(), 0);
+        play.forever = vec![way];
+        let mut waited = Duration::ZERO;
+        let end = loop {
+            match play.state.next(&stories(), &play.policy) {
+                Next::End(end) => break end,
+                Next::Steps(steps) => steps.into_iter().for_each(|step| {
+                    if let Step::Pause { span: Span::For(duration), .. } = &step {
+                        waited += *duration;
+                    }
+                    play.perform(step);
+                }),
+            }
+        };
+        assert_eq!(end, End::StillLimited { waits: most, resets });
+        assert!(resets.is_some() || waited > Duration::from_hours(24), "a quota that is renewed once per day is waited for: {waited:?}");
+        play.tell(Event::LoopEnded { end });
+        assert!(!play.state.is_closed(), "the run stays open");
+        play.tell(Event::RunResumed {});
+        let Next::Steps(steps) = play.state.next(&stories(), &play.policy) else { panic!("a resume tries again") };
+        assert!(matches!(steps[..], [Step::Attempt { .. }]), "{steps:?}");
+    }
+}
+
+#[test]
+fn limits_of_agents_that_work_at_the_same_time_are_waited_for_once() {
+    let mut state = opened();
+    let policy = Policy { jobs: 8, limit_waits: LimitWaits { told: 1, guessed: 1 }, ..Policy::default() };
+    let stories: Vec<Story> = (0..8).map(|n| Story::stand_in(&format!("s{n}").parse().unwrap())).collect();
+    for story in stories.iter().map(|story| story.id.clone()) {
+        state.apply(&Event::AttemptStarted { story, attempt: 1, title: String::new(), agent: String::new(), gates: None });
+    }
+    for story in stories.iter().map(|story| story.id.clone()) {
+        let outcome = Outcome::Limited { message: "m".into(), resets: None };
+        state.apply(&Event::AttemptRejected { story: story.clone(), attempt: 1, outcome });
+        state.apply(&Event::AttemptRolledBack { story, attempt: 1, rescue: "ref".into(), files: 0 });
+    }
+    let Next::Steps(steps) = state.next(&stories, &policy) else { panic!("eight limits at once are one") };
+    assert!(matches!(steps[..], [Step::Pause { span: Span::For(wait), .. }] if wait == Duration::from_secs(300)), "{steps:?}");
 }
 
 #[test]

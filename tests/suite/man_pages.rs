@@ -104,6 +104,15 @@ fn keys() -> String {
     text
 }
 
+/// The keys of a change file, but for its stories: its own and the settings; `command` is said beside `agent`.
+fn change_file_keys() -> String {
+    let settings = KEYS.iter().filter_map(|key| key.change_file);
+    let settings = settings.flat_map(|name| if name == "agent" { vec![name, "command"] } else { vec![name] });
+    let names: Vec<String> =
+        ["title", "context", "source"].into_iter().chain(settings).map(|name| format!("\\fB{}\\fR", roff(name))).collect();
+    names.join(", ") + ".\n"
+}
+
 fn commands(cli: &Command) -> String {
     let mut text = ".SH COMMANDS\n".to_owned();
     for command in cli.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help") {
@@ -119,7 +128,8 @@ fn main_page(cli: &Command) -> String {
     let written = section_file("git-ralph").unwrap();
     let (before, after) = written.split_once(".\\\" COMMANDS\n").unwrap();
     let (middle, end) = after.split_once(".\\\" KEYS\n").unwrap();
-    tidy(&format!("{HEAD}{top}{before}{}{middle}{}{end}", commands(cli), keys()))
+    let (file, end) = end.split_once(".\\\" CHANGE FILE KEYS\n").unwrap();
+    tidy(&format!("{HEAD}{top}{before}{}{middle}{}{file}{}{end}", commands(cli), keys(), change_file_keys()))
 }
 
 fn command_page(command: &Command) -> String {
@@ -204,10 +214,10 @@ fn the_main_page_names_every_key_of_a_change_file() {
     let list = |name: &str| code.split(&format!("const {name}: ")).nth(1).unwrap().split(';').nth(1).unwrap().to_owned();
     let page = main_page(&Cli::command());
     let part = page.split(".SH \"CHANGE FILE\"").nth(1).unwrap().split("\n.SH ").next().unwrap();
-    for keys in [list("KEYS"), list("STORY_KEYS")] {
+    for keys in [list("OWN_KEYS"), list("STORY_KEYS")] {
         let keys: Vec<&str> = keys.split('"').skip(1).step_by(2).collect();
-        assert!(keys.len() > 7, "{keys:?}");
-        for key in keys {
+        assert!(keys.len() > 4, "{keys:?}");
+        for key in keys.into_iter().chain(KEYS.iter().filter_map(|key| key.change_file)) {
             assert!(part.contains(&format!("\\fB{}\\fR", roff(key))) || part.contains(&format!("[[{key}]]")), "{key}");
         }
     }
@@ -249,7 +259,7 @@ fn kebab(name: &str) -> String {
 #[test]
 fn the_page_of_events_has_every_event_with_its_fields() {
     let events = events_of_the_code();
-    assert!(events.len() > 30 && events.iter().any(|(name, fields)| name == "agent-ended" && fields.len() == 8), "{events:?}");
+    assert!(events.len() > 30 && events.iter().any(|(name, fields)| name == "agent-ended" && fields.len() == 9), "{events:?}");
     let page = events_page();
     let part = page.split(".SH EVENTS").nth(1).unwrap().split("\n.SH ").next().unwrap();
     let entries: Vec<&str> = part.split(".TP\n").skip(1).collect();

@@ -6,7 +6,7 @@ use crate::support::{COMPLETE, World};
 fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
     let world = World::new();
     world.stories(1, "verify = ['true']");
-    world.agent(COMPLETE);
+    world.agent(&format!("touch work; {COMPLETE}"));
     let output = world.start(&["--json", "--finish", "cleanup"]).code(0);
     let events: Vec<serde_json::Value> = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
@@ -34,7 +34,7 @@ fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
 fn status_says_where_the_run_stands_and_what_to_type() {
     let world = World::new();
     world.change("work", "max-retries = 0\n[[story]]\nid = 'one'\ntitle = 'First'\n[[story]]\nid = 'two'\ntitle = 'Second'\n");
-    world.agent("test $RALPH_STORY = one && echo '<promise>COMPLETE</promise>' || echo '<promise>FAILED: too hard</promise>'");
+    world.agent("touch work; test $RALPH_STORY = one && echo '<promise>COMPLETE</promise>' || echo '<promise>FAILED: too hard</promise>'");
     world.start(&[]).code(1);
     let text = world.ralph(&["status"]).code(0).stdout;
     assert_eq!(
@@ -95,8 +95,7 @@ fn usage_errors_exit_129_and_help_and_version_0() {
 fn a_closed_pipe_is_no_error() {
     let world = World::new();
     let script = format!("{} -h | head -1 >/dev/null; exit 0", env!("CARGO_BIN_EXE_git-ralph"));
-    let output =
-        std::process::Command::new("bash").args(["-c", &format!("set -o pipefail; {script}")]).current_dir(&world.repo).output().unwrap();
+    let output = world.command("bash", &["-c", &format!("set -o pipefail; {script}")]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -113,7 +112,7 @@ fn agent_text_cannot_steer_the_terminal() {
 fn quiet_says_only_what_is_wrong() {
     let world = World::new();
     world.stories(1, "");
-    world.agent(COMPLETE);
+    world.agent(&format!("touch work; {COMPLETE}"));
     let output = world.start(&["-q", "--finish", "cleanup"]).code(0);
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
 }
@@ -148,9 +147,7 @@ fn no_command_minds_a_reader_that_has_gone_away() {
     world.start(&[]).code(0);
     for args in ["status", "log", "log 1 --attempt 1", "list", "doctor", "config", "log -f", "status --json", "--help", "prune --dry-run"] {
         let script = format!("set -o pipefail; {} {args} | true", env!("CARGO_BIN_EXE_git-ralph"));
-        let mut shell = std::process::Command::new("bash");
-        shell.args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
-        let output = shell.output().unwrap();
+        let output = world.command("bash", &["-c", &script]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         // What doctor finds is in its status, whoever reads it.
         assert!(output.status.success() || args == "doctor", "{args}: {errors}");
@@ -166,9 +163,7 @@ fn standard_output_that_cannot_be_written_is_an_error() {
     world.start(&[]).code(0);
     for args in ["status", "log", "list", "config", "log --attempt 1 --raw", "log -f --json"] {
         let script = format!("{} {args} >/dev/full", env!("CARGO_BIN_EXE_git-ralph"));
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &script]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
-        let output = shell.output().unwrap();
+        let output = world.command("sh", &["-c", &script]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(128), "{args}: {errors}");
         assert!(errors.contains("fatal: cannot write to standard output: "), "{args}: {errors}");

@@ -1,7 +1,7 @@
 //! Questions on a real terminal, answered by keys and judged by what is on the screen.
 
 use crate::screen::Screen;
-use crate::support::{COMPLETE, World};
+use crate::support::{COMPLETE, World, send};
 
 const DOWN: &str = "\u{1b}[B";
 const ENTER: &str = "\r";
@@ -133,8 +133,7 @@ fn sigterm_at_the_choice_leaves_the_run_open() {
     let world = world();
     let screen = start(&world);
     screen.wait_for("keep     stay on");
-    let pid = screen.child.process_id().unwrap().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    send("TERM", &screen.child.process_id().unwrap().to_string());
     let (code, text) = screen.end();
     assert_eq!(code, 130, "{text}");
     assert_eq!(world.branch(), "ralph/work");
@@ -177,8 +176,7 @@ fn ctrl_c_before_the_terminal_listens_is_heard_too() {
     let screen = start(&world);
     screen.wait_for("How should the run be completed?");
     // As if it had been pressed between two keys: the signal without the key.
-    let pid = screen.child.process_id().unwrap().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    send("INT", &screen.child.process_id().unwrap().to_string());
     assert_eq!(screen.end().0, 130);
     assert_eq!(world.branch(), "ralph/work");
 }

@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use git_ralph::agent::{Format, Heard, Reader, Signal, TextReader, disarmed};
+use git_ralph::agent::{AgentReport, Format, Reader, Signal, TextReader, disarmed};
 use git_ralph::config::{parse_change_file, parse_duration};
 use git_ralph::process::Exit;
-use git_ralph::run::{Event, Journal, Policy, Record, RunState, replay};
+use git_ralph::run::{Event, Journal, Policy, Record, RunState, TakenUp, replay};
 use git_ralph::story::Story;
-use git_ralph::story::source::{Edit, Kind, Mark, Material, Page, apply, kind_of, marks, settle};
+use git_ralph::story::source::{Edit, Kind, Mark, Material, Page, apply, kind_of, mark_landed, marks};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::generated::{Written, change_file, event, output, stories, story_id, stream, text};
-use crate::support::which;
+use crate::support::{program_from_scratch, which};
 
 fn cases(cases: u32) -> ProptestConfig {
     // A failure prints its smallest input, which then becomes a test with a name.
@@ -30,7 +29,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn records(journal: &Path) -> (Vec<Record>, u64) {
     let mut records = Vec::new();
-    let good = replay(journal, |record| records.push(record.clone())).unwrap();
+    let good = replay(journal, None, |record| records.push(record.clone())).unwrap();
     (records, good)
 }
 
@@ -41,7 +40,7 @@ fn fold(records: &[Record]) -> RunState {
 }
 
 fn write_journal(path: &Path, events: Vec<Event>) -> Vec<Record> {
-    let mut journal = Journal::create(path).unwrap();
+    let mut journal = Journal::create(path, None).unwrap();
     block_on(async {
         let mut written = Vec::new();
         for event in events {
@@ -68,10 +67,11 @@ fn signal_in_pieces(text: &[u8], cuts: &[Index]) -> (String, Signal) {
     (reader.last_line().into_owned(), reader.finish())
 }
 
-fn heard(stream: &str, exit: &Exit) -> Heard {
+fn heard(stream: &str, exit: &Exit) -> AgentReport {
     let mut reader = Reader::new(Format::Claude);
     reader.feed(stream.as_bytes(), &mut |_| {});
-    reader.finish(exit, &"2026-11-16T00:05:00[UTC]".parse().unwrap())
+    let report = reader.finish(exit, &"2026-11-16T00:05:00[UTC]".parse().unwrap());
+    AgentReport { words: String::new(), ..report }
 }
 
 fn one_word_a_line(text: &str) -> String {
@@ -243,7 +243,7 @@ proptest! {
         let cut = cut.index(ends.last().unwrap() + 1);
         fs::File::options().write(true).open(&path).unwrap().set_len(cut as u64).unwrap();
         expected.truncate(ends.iter().filter(|end| **end <= cut).count());
-        let (mut journal, state) = Journal::open(&path).unwrap();
+        let TakenUp { mut journal, state, .. } = Journal::open(&path, None).unwrap();
         prop_assert_eq!(state, fold(&expected));
         let appended = block_on(journal.append(next)).unwrap();
         prop_assert_eq!(appended.seq, expected.len() as u64 + 1);
@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn git_accepts_the_component_of_any_story_id_in_a_ref(id in story_id()) {
         let name = format!("refs/ralph/x/attempts/{}/1", id.as_component());
-        let status = Command::new(which("git")).args(["check-ref-format", &name]).status().unwrap();
+        let status = program_from_scratch(which("git")).args(["check-ref-format", &name]).status().unwrap();
         prop_assert!(status.success(), "{name}");
     }
 }
@@ -294,8 +294,8 @@ proptest! {
             // An agent that ticks everything.
             let all: Vec<Edit> = before.iter().filter(|mark| !mark.done).map(|mark| Edit { at: mark.at.clone(), with: "x" }).collect();
             let now = if cheat { apply(&text, &all) } else { text.clone() };
-            let settled = settle(kind, &page(&text), &page(&now), &story).unwrap();
-            let landed = apply(&now, &settled.edits);
+            let marking = mark_landed(kind, &page(&text), &page(&now), &story).unwrap();
+            let landed = apply(&now, &marking.edits);
             let after = marks(kind, &page(&landed)).unwrap();
             prop_assert_eq!(after.len(), before.len());
             for (was, is) in before.iter().zip(&after) {
@@ -308,7 +308,7 @@ proptest! {
             };
             prop_assert_eq!(bare(&text, &before), bare(&landed, &after), "every byte but the marks");
             // Landing it again changes nothing.
-            prop_assert_eq!(settle(kind, &page(&landed), &page(&landed), &story).unwrap().edits, vec![]);
+            prop_assert_eq!(mark_landed(kind, &page(&landed), &page(&landed), &story).unwrap().edits, vec![]);
         }
     }
 

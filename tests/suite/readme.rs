@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::World;
 
@@ -38,9 +37,7 @@ fn script(world: &World, name: &str, text: &str) {
 /// Runs a line as somebody types it: through a shell, with git finding git-ralph on PATH.
 #[track_caller]
 fn typed(world: &World, line: &str) -> String {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", line]).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(name, value)| (name, value)));
-    let output = shell.output().unwrap();
+    let output = world.command("sh", &["-c", line]).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{line}\n{said}");
     said

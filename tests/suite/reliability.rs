@@ -48,9 +48,24 @@ const TABLE: &[(&str, &str, &str)] = &[
         "what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable",
     ),
     (
+        "the user stages something after a start was killed",
+        "it stays reachable",
+        "what_is_only_staged_after_a_start_was_killed_stays_reachable",
+    ),
+    (
+        "the user commits on the run's branch after a finish or an abort was killed",
+        "the commit is kept with the run's last state",
+        "commits_after_a_finish_or_an_abort_was_killed_stay_reachable",
+    ),
+    (
         "the user edits files after a finish or an abort was killed",
         "the edits come along, and are kept with the run",
         "edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it",
+    ),
+    (
+        "such edits conflict with what the finish or abort restores",
+        "the finish or abort is completed, the edits are kept under a ref and reported",
+        "edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_a_ref",
     ),
     (
         "the user switches branches after a finish was killed",
@@ -69,12 +84,91 @@ const TABLE: &[(&str, &str, &str)] = &[
         "killed after the grace, all of them",
         "an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started",
     ),
+    (
+        "users, agents and kills do anything, by plans made from a seed",
+        "everything that was ever written is in the work tree, under a ref, or in the run's directory; nothing lands unearned",
+        "nothing_is_lost_whatever_users_agents_and_kills_do",
+    ),
+    ("What an agent says", "", ""),
+    (
+        "says COMPLETE and goes on, says FAILED too, or says it in a comment, a quotation, a fence or its thoughts",
+        "not a promise: that is the last line of the final message, alone",
+        "no_message_of_any_client_that_takes_its_promise_back_is_a_success",
+    ),
+    (
+        "a sub-agent, another session, a tool or a warning has the last word in the stream",
+        "the client's own final message counts, nothing else",
+        "the_words_of_helpers_tools_and_warnings_are_not_the_final_message",
+    ),
+    (
+        "the final message is on a line of megabytes, or something is printed before it on its line",
+        "it is read; a line that is too long to be read counts as work that goes on",
+        "a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work",
+    ),
+    (
+        "a command promises and then fails, or is killed behind a shell",
+        "the promise does not count",
+        "a_promise_before_a_failing_or_killed_command_does_not_count",
+    ),
+    (
+        "ends with a question",
+        "its last lines are on the screen, in the events and in `log`",
+        "the_question_that_an_agent_ends_with_is_on_the_screen_in_the_events_and_in_the_log",
+    ),
     ("What an agent does to git", "", ""),
     ("commits, then fails", "the commits are in the rescue, the branch is back at the checkpoint", "revert_on_failure"),
     (
-        "commits, then ends on another branch",
-        "both lines are landed, or both are in the rescue",
+        "commits, then ends on another branch, without the checkpoint",
+        "both lines are brought together before the gates, and landed; or both are in the rescue",
         "work_on_the_branch_is_landed_when_the_agent_ends_elsewhere",
+    ),
+    (
+        "brings something over that a gate does not pass",
+        "the gate sees it, the attempt fails",
+        "gates_see_what_is_brought_over_from_another_line_of_history",
+    ),
+    (
+        "commits, goes back to the checkpoint and works on",
+        "what lands is what the gates saw; the abandoned commits are kept under a ref, and said",
+        "commits_that_an_agent_has_abandoned_do_not_land_unseen_and_are_kept",
+    ),
+    (
+        "rewrites the gates in the change file",
+        "judged by the gates it started with; the file is back, the other version is kept and said",
+        "an_agent_that_empties_its_gates_in_the_change_file_is_judged_by_them_and_the_file_is_back",
+    ),
+    (
+        "rewrites them and lands",
+        "the next story has its gates",
+        "the_change_file_is_back_after_an_attempt_that_lands_and_gates_the_next_story",
+    ),
+    (
+        "rewrites them and kills git-ralph",
+        "the change file and the settings are back before `resume` reads them",
+        "an_agent_that_ungates_itself_and_kills_git_ralph_is_gated_after_the_resume",
+    ),
+    (
+        "changes `ralph.*` or settings that name commands, and lands",
+        "put back and named; other settings stay",
+        "settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_attempt_that_lands",
+    ),
+    ("plants hooks and lands", "taken back, kept and said", "hooks_that_a_landed_attempt_plants_are_taken_back_and_kept"),
+    ("removes or evades a hook that is a gate", "the hook is run", "the_hooks_that_are_gates_are_those_from_before_the_attempt"),
+    (
+        "rewrites the script of its gate",
+        "lands; said with the checkpoint, in `log` and in `status`",
+        "a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so",
+    ),
+    (
+        "writes an ignored file that its gate uses",
+        "lands; said with the checkpoint, in `log` and in `status`",
+        "an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said",
+    ),
+    ("says it is done and has changed nothing", "lands with a warning", "a_promise_without_a_change_lands_with_a_warning"),
+    (
+        "the same, where `ralph.emptyDiff` is `fail`",
+        "the attempt fails, and the next agent is told why",
+        "a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent_is_told",
     ),
     (
         "renames, deletes, rewinds or amends our branch, or leaves it for an orphan",
@@ -108,6 +202,17 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept",
     ),
     ("stashes, then fails", "its entry goes with the attempt and is kept there", "what_a_failed_agent_stashes_goes_with_it_and_is_kept"),
+    (
+        "git-ralph is killed while it builds the stash anew",
+        "no entry is lost, and the next command completes it",
+        "a_kill_while_the_stash_is_built_anew_loses_no_entry",
+    ),
+    ("the stash has an entry that its log has forgotten", "it is kept and restored", "a_stash_whose_log_has_expired_keeps_its_tip"),
+    (
+        "the user stashes between a crash and `resume`",
+        "the entry stays in the stash",
+        "a_stash_entry_that_the_user_makes_between_a_crash_and_the_resume_stays_in_the_stash",
+    ),
     ("commits to another branch", "left alone, and said", "a_branch_that_merely_moves_on_is_left_alone_and_said"),
     (
         "leaves a merge, rebase, cherry-pick or bisect under way",
@@ -122,6 +227,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept",
     ),
     (
+        "writes over `info/` of the user's, and lands",
+        "reported; the user's versions are in the run's directory",
+        "rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept",
+    ),
+    (
         "sets `core.bare`, `core.worktree` or `core.ignoreStat`",
         "put back even when the attempt lands",
         "settings_that_blind_git_are_put_back_even_when_the_attempt_lands",
@@ -130,14 +240,226 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("removes or garbles HEAD, the index or the logs", "put right", "a_removed_head_or_index_is_put_right"),
     ("makes branches above or below ours", "moved out of the way, kept", "branches_above_or_below_ours_are_moved_out_of_the_way"),
     ("deletes `.git/ralph`", "the run's files have second names, and are back", "an_agent_that_deletes_our_state_stops_nothing"),
+    (
+        "deletes `.git/ralph` after something was moved there",
+        "what was moved has second names too, and is back",
+        "what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run",
+    ),
     ("edits files behind hooks that are links", "the links stay", "hooks_that_are_links_stay_links_and_are_no_change"),
+    ("What could stop a rollback", "", ""),
+    (
+        "a required clean filter fails or its program is gone",
+        "files are saved byte for byte, and said; they are restored from copies",
+        "a_clean_filter_that_fails_or_is_missing_stops_neither_rollback_nor_abort",
+    ),
+    (
+        "a required clean filter hangs",
+        "given up after `ralph.gitTimeout`, or ten minutes; then the same",
+        "a_clean_filter_that_hangs_stops_neither_rollback_nor_abort",
+    ),
+    (
+        "a file is invalid in its working-tree-encoding",
+        "saved byte for byte",
+        "a_file_that_is_invalid_in_its_encoding_stops_neither_rollback_nor_abort",
+    ),
+    (
+        "a filter fails when an attempt is to land",
+        "the attempt fails: no checkpoint holds unconverted files",
+        "a_checkpoint_is_never_made_of_files_that_a_filter_could_not_convert",
+    ),
+    (
+        "the agent leaves a configuration that git cannot read",
+        "the one of before the attempt is back, the agent's is kept",
+        "a_configuration_that_git_cannot_read_is_replaced_by_the_one_of_before_the_attempt",
+    ),
+    (
+        "the same, or `core.bare`, or a broken HEAD, and git-ralph is killed",
+        "the next command puts it right before it asks git",
+        "a_repository_that_git_refuses_after_a_kill_can_be_aborted",
+    ),
+    (
+        "the git directory is on another file system than the work tree",
+        "what is moved aside is copied",
+        "what_is_in_the_way_is_moved_aside_even_if_the_git_directory_is_on_another_file_system",
+    ),
+    (
+        "a ref names a missing object",
+        "the user's are back; another one is left alone and said, with what to type",
+        "a_ref_that_names_a_missing_object_stops_nothing",
+    ),
+    (
+        "the agent destroys the commit of a branch",
+        "the branch is not said to be back",
+        "a_branch_whose_commit_was_destroyed_is_not_said_to_be_back",
+    ),
+    ("the agent removes `shallow` from a shallow clone", "it is back", "a_shallow_clone_stays_one_that_git_can_read"),
+    ("a branch or tag is called HEAD", "nothing is confused", "a_branch_called_head_confuses_nobody"),
+    ("the agent removes `objects/info/alternates`", "it is back", "alternates_that_an_agent_removes_come_back"),
+    (
+        "the agent makes the work tree or git's directories read-only",
+        "usable again, and said",
+        "directories_that_an_agent_makes_read_only_are_usable_again",
+    ),
+    (
+        "the agent moves the git directory, or puts a file or another repository in its place",
+        "it is back; what was in its place is kept",
+        "a_git_directory_that_was_moved_or_replaced_is_back_in_its_place",
+    ),
+    (
+        "parts of the git directory become garbage, or of another kind",
+        "moved aside, and put back from what was recorded",
+        "parts_of_the_git_directory_that_are_garbage_or_of_another_kind_stop_nothing",
+    ),
+    ("the agent deletes the git directory", "said as it is", "a_git_directory_that_was_deleted_is_named"),
+    (
+        "thousands of refs are to be put back",
+        "writing them has no time limit but `ralph.gitTimeout`",
+        "writing_refs_has_no_time_limit_of_questions",
+    ),
+    (
+        "files that git cannot add (`git~1`, `.GIT/`), or may not read",
+        "moved aside by a rollback; later attempts do not find them",
+        "files_that_git_cannot_add_are_moved_aside_and_spoil_no_later_attempt",
+    ),
+    ("the same at an abort", "moved aside, and said", "an_abort_moves_aside_what_git_cannot_add_and_says_where"),
+    (
+        "the original branch has moved, or something could not be restored",
+        "the abort does not claim that it is as it was",
+        "an_abort_does_not_say_that_a_branch_is_as_it_was_when_it_has_moved",
+    ),
+    ("What a cloned repository may hold", "", ""),
+    (
+        "`.gitmodules` names a path outside of the work tree",
+        "it is no submodule: nothing out there is touched",
+        "a_path_in_gitmodules_that_leads_out_of_the_work_tree_is_no_submodule",
+    ),
+    (
+        "`.gitmodules` names a repository that is not tracked as a submodule",
+        "it is no submodule",
+        "a_repository_that_gitmodules_names_but_git_does_not_track_is_no_submodule",
+    ),
+    (
+        "a source is a link out of the repository, or into `.git`",
+        "refused: neither read nor written",
+        "a_source_that_is_a_link_out_of_the_repository_is_neither_read_nor_written",
+    ),
+    (
+        "the agent makes the source a link out of the repository",
+        "nothing is written through it",
+        "a_source_that_an_agent_makes_a_link_is_not_written_through",
+    ),
+    ("names that a shell would run", "quoted in every hint", "a_hint_can_be_pasted_whatever_the_names_in_it_are"),
+    (
+        "files with permissions for their owner alone",
+        "so are our copies of them",
+        "copies_of_files_that_are_for_their_owner_alone_are_so_too",
+    ),
+    ("What an agent does to the state of its run", "", ""),
+    (
+        "writes a verdict into the journal and kills git-ralph",
+        "the line is not believed: no chain vouches for it; it is kept beside the journal",
+        "a_verdict_that_an_agent_writes_into_the_journal_lands_nothing",
+    ),
+    (
+        "writes the end of the run into the journal",
+        "not believed, the run is open",
+        "an_end_of_the_run_that_an_agent_writes_into_the_journal_ends_nothing",
+    ),
+    (
+        "cuts the journal back to a moment before a landing",
+        "what was under way then is rolled back, not landed",
+        "a_journal_that_is_cut_back_to_an_accepted_attempt_lands_nothing",
+    ),
+    (
+        "the same where no key can be kept outside of the repository",
+        "an attempt that is under way is rolled back, not landed",
+        "without_a_key_an_attempt_that_is_under_way_is_not_landed_by_what_the_journal_says",
+    ),
+    ("a garbage line in the journal", "every command goes on with what stands before it", "a_garbage_line_stops_no_command"),
+    (
+        "truncates the journal, or puts a FIFO, a directory or a link in its place, and kills git-ralph",
+        "`status` answers, `abort` gets home",
+        "an_abort_gets_home_whatever_an_agent_has_made_of_the_journal",
+    ),
+    (
+        "does that while git-ralph lives",
+        "the journal is written again from memory",
+        "a_journal_that_an_agent_spoils_is_written_again_from_memory",
+    ),
+    (
+        "spoils the copy of the user's index",
+        "the index is made anew from what was staged",
+        "a_spoilt_copy_of_the_users_index_is_made_anew_from_what_was_staged",
+    ),
+    (
+        "edits our copies of the configuration",
+        "the copy outside of the repository counts",
+        "a_configuration_that_an_agent_writes_into_our_copy_is_not_the_users",
+    ),
+    (
+        "sets assume-unchanged or skip-worktree in our own index",
+        "that index is not used",
+        "bits_in_the_private_index_that_hide_files_do_not_blind_a_rollback",
+    ),
+    ("plants links in the run's directory", "not followed, moved aside", "links_that_an_agent_plants_are_not_followed"),
+    (
+        "calls `git ralph abort` and the like",
+        "refused, but for commands that only read",
+        "commands_that_change_something_are_refused_inside_an_attempt",
+    ),
+    ("deletes or replaces the lock file", "the lock is still held", "a_lock_that_an_agent_deletes_or_replaces_is_still_held"),
+    (
+        "deletes refs below `refs/ralph/`, or all refs, and runs `gc --prune=now`",
+        "they come back with their objects",
+        "refs_below_refs_ralph_that_an_agent_deletes_come_back_with_their_objects",
+    ),
+    (
+        "moves a rescue elsewhere",
+        "it is what it was, the other commit is kept",
+        "a_rescue_that_an_agent_moves_elsewhere_is_what_it_was_and_the_other_commit_is_kept",
+    ),
+    (
+        "what was staged is deleted from the repository for good",
+        "`abort` installs an index that git can use, and says what is missing",
+        "an_abort_installs_no_index_whose_objects_are_gone",
+    ),
     ("What is in the tree", "", ""),
     ("ignored files, and `.gitignore` vanishes", "never committed, never removed", "ignored_files_are_neither_committed_nor_removed"),
     ("small ignored files are deleted", "they come back", "small_ignored_files_that_the_agent_deletes_come_back"),
     (
+        "small ignored files are edited by an attempt that fails",
+        "as before; its versions are in the run's directory",
+        "small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_are_kept",
+    ),
+    (
+        "small ignored files are edited by attempts that land",
+        "they stay edited, every version before is kept; an abort restores the one of before the start",
+        "an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_is_kept",
+    ),
+    (
+        "ignored files and directories are changed of which there is no copy",
+        "rollback and abort name them",
+        "what_is_ignored_and_cannot_be_restored_is_named",
+    ),
+    (
         "repositories inside the work tree",
         "their files stay, or are moved whole with a failed attempt",
         "nested_repositories_keep_their_files",
+    ),
+    (
+        "the user's repositories inside the work tree (untracked, gitlinks, ignored) are edited, rewound, deleted or cleaned away",
+        "as before after a failed attempt and an abort; what they had become is moved aside",
+        "repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them",
+    ),
+    (
+        "attempts that land change them",
+        "they stay changed, every state before is kept; an abort restores that of before the start",
+        "a_repository_of_the_users_that_landed_attempts_change_stays_so_until_an_abort",
+    ),
+    (
+        "one of them is too big to be copied",
+        "it is named before the first attempt",
+        "a_repository_that_is_too_big_to_be_copied_is_named_before_the_first_attempt",
     ),
     (
         "files and directories change places",
@@ -205,6 +527,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "submodules_come_back_with_their_dirty_files",
     ),
     (
+        "stories that land write in a submodule without committing there, then `undo`",
+        "every state is kept in the submodule, the undo restores that of its checkpoint",
+        "every_state_of_a_submodule_between_landed_stories_is_kept_and_an_undo_restores_it",
+    ),
+    (
+        "a second run of the change rescues something in the same submodule",
+        "under another name",
+        "a_second_run_leaves_what_the_first_has_rescued_in_a_submodule",
+    ),
+    (
         "an attempt adds a submodule and fails",
         "moved whole into the run's directory",
         "a_submodule_that_a_failed_attempt_adds_goes_with_it",
@@ -226,6 +558,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "refused before an agent can lose it",
         "an_edit_that_git_cannot_keep_is_refused_before_an_agent_can_lose_it",
     ),
+    (
+        "edits a file while a rollback is restoring it",
+        "the edit is moved aside and reported, the loop goes on",
+        "an_edit_between_the_snapshot_and_the_end_of_a_rollback_is_moved_aside_and_stops_nothing",
+    ),
+    (
+        "edits a file while an abort, an undo or a cleanup is restoring it",
+        "the edit is moved aside and reported",
+        "an_edit_during_an_abort_an_undo_or_a_cleanup_is_moved_aside",
+    ),
     ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
     (
         "edits between a stop and `resume`",
@@ -243,6 +585,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "abort_gives_everything_back_as_it_was",
     ),
     ("content that is only staged", "reachable over `finish` and `abort`", "what_is_only_staged_stays_reachable_over_finish_and_abort"),
+    (
+        "stages something, deletes the file, then resumes",
+        "it is kept under a ref before the attempt starts",
+        "what_is_only_staged_before_a_resume_stays_reachable_whatever_the_attempt_comes_to",
+    ),
+    (
+        "something is only staged while an attempt works, and that lands",
+        "it is kept under a ref and reported",
+        "what_is_only_staged_during_a_landed_attempt_is_kept_and_said",
+    ),
     ("starts a second run on a kept branch", "the branch and its rescues are kept", "a_kept_branch_is_not_lost_by_a_second_start"),
     ("`start --restart` of an open run", "the old run is kept", "a_second_start_of_an_open_run_is_refused_and_restart_rescues_it"),
     (
@@ -254,6 +606,28 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the original branch is deleted, renamed, or checked out elsewhere",
         "refused with words",
         "an_original_that_is_gone_or_in_use_is_refused_with_words",
+    ),
+    ("What clients say", "", ""),
+    (
+        "a client's words only sound like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",
+        "not waited for; the sentences of each client are a table",
+        "no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_that_must_be_set_up",
+    ),
+    (
+        "a login has expired, an organisation is disabled or paused, credits or budgets are used up, a model does not exist",
+        "the loop ends at once, in the client's words; no retry is spent",
+        "an_expired_login_or_used_up_credits_end_the_loop_at_once_and_cost_no_retry",
+    ),
+    (
+        "a usage limit is still there after every wait for it",
+        "the loop ends after 10 waits in a row, after 30 if no time was told; the run stays open",
+        "a_limit_that_is_there_after_every_wait_ends_the_loop_and_a_resume_tries_again",
+    ),
+    ("anything at all happens again and again", "every loop ends", "every_play_ends_whatever_happens_again_and_again_forever"),
+    (
+        "a reset is told in another time zone, or in words that are not understood",
+        "the right moment, or a wait of unknown length, never a wrong time",
+        "a_reset_is_the_same_moment_wherever_the_machine_is",
     ),
     ("What the surroundings say", "", ""),
     ("hooks of every kind that fail", "none runs", "no_hook_runs_and_none_can_stop_a_checkpoint"),
@@ -304,15 +678,33 @@ fn page() -> String {
     }
     page.push_str(
         "\n## Limits\n\n- `rm -rf .git` takes everything: only a copy outside of the repository helps.\n\
-         - Ignored directories, and ignored files over 1 MiB, that an agent deletes or edits are not brought back.\n\
+         - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\
+         - All that a plain command prints is its message, so a line such as `FAILED: a.o` of a build tool spoils its promise. Such an agent\n  \
+         should print its answer only, or be named with its `ralph.<name>.format`.\n\
+         - Ignored directories, and ignored files over 1 MiB each or 32 MiB together, are not copied: what an agent deletes or edits\n  \
+         there stays so. Rollback names such files, abort also such directories. All copies of a run together take 128 MiB at most;\n  \
+         as that fills up, only ever smaller files are copied.\n\
+         - Only ignored files that are there at the start are copied, and those that rules of a landed story made ignored. `undo`\n  \
+         leaves edits of ignored files as they are; the copies from before are in the run's directory.\n\
+         - A repository inside the work tree with more than 20,000 files, or with more than 32 MiB beside its objects, is not copied;\n  \
+         `start` names it. The same holds for repositories inside ignored directories, unless the directory is the repository.\n\
+         - A file that a rollback, an undo or an abort writes again is a new file: hard links to it are split, its extended attributes\n  \
+         are those of a new file, and its modification time is that of the restoring. Copied ignored files keep their times.\n\
+         - A program that keeps a file open while the work tree is being restored, and writes to it afterwards, writes to the version\n  \
+         that was taken out.\n\
+         - A stash entry that an attempt made before git-ralph was killed cannot be told from one of the user's: it stays in the stash.\n\
          - Files with mixed line ends, or behind a filter, over 1 MiB each or 32 MiB together come back as a checkout writes them.\n\
          - Permissions that are the usual ones at the start, and that an attempt changes without git noticing, are not put back.\n\
          - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
          are not looked into.\n\
          - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \
          run's directory.\n\
-         - An agent that breaks `core.bare` or HEAD and then outlives a killed git-ralph leaves a repository that git itself refuses\n  \
-         until the setting is put back by hand.\n",
+         - A complaint of a client that is not in the table of sentences (`src/agent/sentences.rs`) is judged by its status and a few\n  \
+         words. A plain command is read only at its last line.\n\
+         - An agent that moves the git directory away and outlives a killed git-ralph leaves a work tree without a repository: move it\n  \
+         back by hand, then resume or abort.\n\
+         - A filter that hangs while files are written, not read, is given up only if `ralph.gitTimeout` is set.\n\
+         - Files of another owner in a directory of another owner cannot be moved aside: they stay, and are named.\n",
     );
     page
 }

@@ -98,10 +98,8 @@ fn without_a_path_programs_are_where_the_system_has_them() {
     let world = World::new();
     world.stories(1, "");
     let agent = world.agent(&format!("PATH=/usr/bin:/bin; {COMPLETE}"));
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_git-ralph"));
-    command.args(["start", "work", "--", &agent]).current_dir(&world.repo).env_clear();
-    command.envs(world.env().iter().filter(|(name, _)| name != "PATH").map(|(k, v)| (k, v)));
-    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let mut command = world.command(env!("CARGO_BIN_EXE_git-ralph"), &["start", "work", "--", &agent]);
+    let output = command.env_remove("PATH").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

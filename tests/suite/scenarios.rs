@@ -241,10 +241,10 @@ fn abnormal_end() {
          *) echo '<promise>COMPLETE</promise>';;
          esac",
     );
-    world.start(&["--idle-timeout", "3s"]).code(0);
+    world.start(&["--idle-timeout", "10s"]).code(0);
     assert!(world.prompt("1", 2).contains("ended with exit status 7"), "{}", world.prompt("1", 2));
     assert!(world.prompt("1", 3).contains("was killed by signal 11"), "{}", world.prompt("1", 3));
-    assert!(world.prompt("1", 4).contains("was stopped after 3 seconds without any output"), "{}", world.prompt("1", 4));
+    assert!(world.prompt("1", 4).contains("was stopped after 10 seconds without any output"), "{}", world.prompt("1", 4));
 }
 
 #[test]

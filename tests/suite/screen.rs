@@ -20,7 +20,9 @@ pub struct Screen {
 impl Screen {
     pub fn new(world: &World, args: &[&str]) -> Self {
         let pair = native_pty_system().openpty(PtySize { rows: 30, cols: 100, pixel_width: 0, pixel_height: 0 }).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_git-ralph"));
+        // As `program_from_scratch`: the library sees to the mask, but not to every signal.
+        let mut command = CommandBuilder::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_git-ralph")]);
         command.args(args);
         command.cwd(&world.repo);
         command.env_clear();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use git_ralph::install::{COMPLETIONS, PAGES};
 
@@ -29,9 +28,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
 
 /// Runs it with more variables than the world's.
 fn ralph(world: &World, program: &Path, env: &[(&str, &str)], args: &[&str]) -> Output {
-    let mut command = Command::new(program);
-    command.args(args).current_dir(&world.repo).env_clear().envs(world.env().iter().map(|(k, v)| (k, v))).envs(env.iter().copied());
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = world.command(program.to_str().unwrap(), args).envs(env.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Output { stdout: text(&output.stdout), stderr: text(&output.stderr), code: output.status.code().unwrap() }
 }
@@ -137,15 +134,20 @@ fn a_link_is_neither_followed_nor_removed() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "Part of git-ralph\n");
 }
 
-#[test]
-fn the_manual_goes_beside_a_program_in_a_directory_called_bin() {
-    let world = World::empty();
+/// The program in a directory called `bin` outside of the home, and a PATH that finds it there.
+fn installed_locally(world: &World) -> (PathBuf, String) {
     let bin = world.outside("local/bin");
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("git-ralph");
     // A copy could not be run while a test beside this one is starting a process: that has it open for writing for a moment.
     symlink(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
-    let path = format!("{}:/usr/bin:/bin", bin.display());
+    (program, format!("{}:/usr/bin:/bin", bin.display()))
+}
+
+#[test]
+fn the_manual_goes_beside_a_program_in_a_directory_called_bin() {
+    let world = World::empty();
+    let (program, path) = installed_locally(&world);
     let env = [("PATH", path.as_str())];
     ralph(&world, &program, &env, &["setup"]).code(0).says("man: nothing to add");
     assert!(world.outside("local/share/man/man1/git-ralph.1").is_file());
@@ -171,4 +173,19 @@ fn a_place_that_cannot_be_written_is_named_with_what_to_do() {
     let world = World::empty();
     fs::write(world.outside("home/.config"), "a file\n").unwrap();
     world.ralph(&["setup"]).code(128).says("home/.config/fish");
+}
+
+#[test]
+fn what_somebody_else_installed_beside_the_program_stays() {
+    let world = World::empty();
+    let (program, path) = installed_locally(&world);
+    let env = [("PATH", path.as_str())];
+    let prefix = world.outside("local");
+    ralph(&world, &program, &env, &["setup", "--prefix", prefix.to_str().unwrap()]).code(0);
+    let before = tree(&world.outside("local/share"));
+    ralph(&world, &program, &env, &["setup", "--uninstall"]).code(0).says("nothing to do");
+    ralph(&world, &program, &env, &["setup"]).code(0);
+    ralph(&world, &program, &env, &["setup", "--uninstall"]).code(0);
+    assert_eq!(tree(&world.outside("local/share")), before);
+    assert!(tree(&world.outside("home")).is_empty());
 }

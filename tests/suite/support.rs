@@ -1,9 +1,10 @@
 //! A hermetic world for one test: its own home, repository, configuration and programs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +18,10 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const A_SECOND: Duration = Duration::from_millis(1100);
 
 pub const COMPLETE: &str = "echo '<promise>COMPLETE</promise>'";
+
+/// What a program does that git takes for one that signs.
+pub const SIGNING: &str =
+    "cat >/dev/null; printf '[GNUPG:] SIG_CREATED \\n' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo; echo '-----END PGP SIGNATURE-----'";
 
 /// A repository with one commit on `main`, and everything around it.
 pub struct World {
@@ -137,6 +142,23 @@ impl World {
         std::thread::sleep(A_SECOND);
     }
 
+    /// An agent that leaves a merge under way and deletes an ignored file when it has the first story; with each it writes down what of
+    /// both it finds.
+    pub fn careless_agent(&self) {
+        self.write(".git/info/exclude", ".env\n");
+        self.write(".env", "SECRET\n");
+        self.git(&["worktree", "add", "-q", "-b", "side", "../side"]);
+        fs::write(self.path("../side/side"), "side\n").unwrap();
+        self.git(&["-C", "../side", "add", "side"]);
+        self.git(&["-C", "../side", "commit", "-qm", "side"]);
+        self.git(&["worktree", "remove", "../side"]);
+        self.agent(&format!(
+            "ls .env .git/MERGE_HEAD >seen-by-$RALPH_STORY 2>/dev/null
+             test $RALPH_STORY = 1 && {{ {} merge -q --no-commit --no-ff side; rm .env; }}; {COMPLETE}",
+            which("git")
+        ));
+    }
+
     /// A program in front of all others on PATH; gives its path.
     pub fn program(&self, name: &str, script: &str) -> String {
         let path = self.root.path().join("bin").join(name);
@@ -160,11 +182,19 @@ impl World {
         self.git(&["switch", "-q", "ralph/work"]);
     }
 
-    fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(program);
+    /// A program with the directory and the environment of the world, and with nothing to read.
+    pub fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = program_from_scratch(program);
         command.args(args).current_dir(&self.repo).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// Makes a hook of the repository.
+    pub fn hook(&self, name: &str, script: &str) {
+        let path = format!(".git/hooks/{name}");
+        self.write(&path, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(self.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Sets a variable for everything that is started from here on.
@@ -239,7 +269,13 @@ impl World {
 
     pub fn events(&self) -> Vec<serde_json::Value> {
         let journal = fs::read_to_string(self.run_dir().join("journal.jsonl")).unwrap();
-        journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let event = |line| {
+            let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+            // What chains the lines of a journal is no part of the event.
+            event.as_object_mut().unwrap().remove("mac");
+            event
+        };
+        journal.lines().map(event).collect()
     }
 
     /// How often an event of that name is in the journal.
@@ -258,6 +294,32 @@ impl World {
     }
 }
 
+/// A program that ignores and blocks no signal, whatever our own starter ignores or blocks: `nohup`, or a script that ends with `&`.
+#[expect(unsafe_code, reason = "dispositions and mask have no safe interface")]
+pub fn program_from_scratch(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    // SAFETY: after a fork only such calls are made as may be made then; the set is a plain struct that is filled in first.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in 1..=libc::SIGRTMAX() {
+                // Of some this cannot be asked: those that nobody can ignore, and those that are libc's own.
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            let mut none = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            Ok(())
+        });
+    }
+    command
+}
+
+/// Sends a signal to a process.
+#[track_caller]
+pub fn send(signal: &str, pid: &str) {
+    assert!(program_from_scratch("kill").args([&format!("-{signal}"), pid.trim()]).status().unwrap().success());
+}
+
 /// A git-ralph that is at work.
 pub struct Running {
     pub child: Child,
@@ -269,8 +331,7 @@ impl Running {
     }
 
     pub fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([format!("-{signal}"), self.pid().to_string()]).status().unwrap();
-        assert!(status.success());
+        send(signal, &self.pid().to_string());
     }
 
     /// Runs it to its end; also gives the most memory that it ever had, in kB. It must say little, as nobody reads meanwhile.

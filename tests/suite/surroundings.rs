@@ -2,14 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
-use crate::support::{COMPLETE, World, which};
-
-fn hook(world: &World, name: &str, script: &str) {
-    world.write(&format!(".git/hooks/{name}"), &format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(world.path(&format!(".git/hooks/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
-}
+use crate::support::{COMPLETE, SIGNING, World, program_from_scratch, which};
 
 /// A run with a failed and a finished story, then cleanup.
 fn whole_run(world: &World) {
@@ -33,7 +27,7 @@ fn no_hook_runs_and_none_can_stop_a_checkpoint() {
         "post-index-change",
         "pre-auto-gc",
     ] {
-        hook(&world, name, "touch \"$(git rev-parse --show-toplevel)/hook-ran\"; exit 1");
+        world.hook(name, "touch \"$(git rev-parse --show-toplevel)/hook-ran\"; exit 1");
     }
     whole_run(&world);
     assert!(!world.exists("hook-ran"));
@@ -44,12 +38,11 @@ fn with_ralph_hooks_a_failing_hook_is_a_red_gate() {
     let world = World::new();
     world.stories(1, "");
     world.git(&["config", "ralph.hooks", "true"]);
-    hook(
-        &world,
+    world.hook(
         "pre-commit",
         "git diff --cached --name-only | grep -q bad && { echo no bad files; exit 1; }; echo formatted >formatted; exit 0",
     );
-    hook(&world, "commit-msg", "grep -q 'checkpoint: 1' \"$1\" && echo 'Signed-by: hook' >>\"$1\"");
+    world.hook("commit-msg", "grep -q 'checkpoint: 1' \"$1\" && echo 'Signed-by: hook' >>\"$1\"");
     world.agent(&format!("test $RALPH_ATTEMPT = 1 && touch bad; touch good; {COMPLETE}"));
     world.start(&[]).code(0).says("gate red: git add -A && git hook run");
     assert!(world.prompt("1", 2).contains("no bad files"));
@@ -68,7 +61,7 @@ fn a_signature_is_made_only_if_ralph_sign_says_so() {
     world.stories(1, "");
     world.agent(COMPLETE);
     world.start(&[]).code(128).says("gpg failed to sign");
-    world.git(&["config", "gpg.program", &world.program("fake-gpg", "cat >/dev/null; printf '[GNUPG:] SIG_CREATED \\n' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo; echo '-----END PGP SIGNATURE-----'")]);
+    world.git(&["config", "gpg.program", &world.program("fake-gpg", SIGNING)]);
     world.ralph(&["resume"]).code(0);
     assert!(world.git(&["cat-file", "commit", "ralph/work"]).contains("gpgsig"));
 }
@@ -89,7 +82,7 @@ fn the_users_configuration_changes_nothing() {
             world.git(&["config", key, value]);
         }
         whole_run(&world);
-        let status = Command::new(which("git"))
+        let status = program_from_scratch(which("git"))
             .args([
                 "-C",
                 world.repo.to_str().unwrap(),
@@ -129,11 +122,8 @@ fn git_variables_of_the_surroundings_change_nothing() {
     world.stories(1, "");
     let agent = world.agent(&format!("echo x >x; {COMPLETE}"));
     let elsewhere = World::new();
-    let output = Command::new(env!("CARGO_BIN_EXE_git-ralph"))
-        .args(["start", "work", "--finish", "cleanup", "--", &agent])
-        .current_dir(&world.repo)
-        .env_clear()
-        .envs(world.env().iter().map(|(k, v)| (k, v)))
+    let output = world
+        .command(env!("CARGO_BIN_EXE_git-ralph"), &["start", "work", "--finish", "cleanup", "--", &agent])
         .env("GIT_DIR", world.path(".git"))
         .env("GIT_WORK_TREE", &world.repo)
         .env("GIT_INDEX_FILE", elsewhere.path(".git/index"))
@@ -148,7 +138,7 @@ fn git_variables_of_the_surroundings_change_nothing() {
 
 #[test]
 fn other_formats_of_repositories_work() {
-    let newest = Command::new(which("git")).arg("--version").output().unwrap();
+    let newest = program_from_scratch(which("git")).arg("--version").output().unwrap();
     let reftable = !String::from_utf8_lossy(&newest.stdout).contains("2.39");
     for options in [&["--object-format=sha256"][..], &["--ref-format=reftable"]] {
         if options[0].contains("reftable") && !reftable {
@@ -216,8 +206,10 @@ impl Mounted {
         let mut world = World::empty();
         let point = world.outside("disk");
         fs::create_dir(&point).unwrap();
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", point.to_str().unwrap()]).status().unwrap();
+        let mount = program_from_scratch("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", point.to_str().unwrap()])
+            .status()
+            .unwrap();
         assert!(mount.success(), "these tests mount a small file system, which only root can");
         world.repo = point.clone();
         world.git(&["init", "-q", "-b", "main"]);
@@ -230,14 +222,14 @@ impl Mounted {
     }
 
     fn remount(&self, options: &str) {
-        let status = Command::new("mount").args(["-o", &format!("remount,{options}"), self.1.to_str().unwrap()]).status().unwrap();
+        let status = program_from_scratch("mount").args(["-o", &format!("remount,{options}"), self.1.to_str().unwrap()]).status().unwrap();
         assert!(status.success());
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l", self.1.to_str().unwrap()]).status();
+        let _ = program_from_scratch("umount").args(["-l", self.1.to_str().unwrap()]).status();
     }
 }
 
@@ -282,7 +274,7 @@ fn a_read_only_disk_is_a_clear_error_and_nothing_is_lost() {
 fn a_repository_of_somebody_elses_is_refused_in_gits_words() {
     let world = World::new();
     world.stories(1, "");
-    let owned = Command::new("chown").args(["-R", "65534:65534", world.repo.to_str().unwrap()]).status().unwrap();
+    let owned = program_from_scratch("chown").args(["-R", "65534:65534", world.repo.to_str().unwrap()]).status().unwrap();
     assert!(owned.success(), "only root can give files away");
     world.ralph(&["status"]).code(128).says("detected dubious ownership").says("safe.directory");
 }
@@ -300,12 +292,7 @@ fn starting_in_the_middle_of_something_is_refused_and_changes_nothing() {
         ("git branch ralph/work; git worktree add -q ../elsewhere ralph/work", "is checked out at"),
     ] {
         let world = World::new();
-        let _ = Command::new("sh")
-            .args(["-c", &format!("{conflict} {script}")])
-            .current_dir(&world.repo)
-            .envs(world.env().iter().map(|(k, v)| (k, v)))
-            .output()
-            .unwrap();
+        let _ = world.command("sh", &["-c", &format!("{conflict} {script}")]).output().unwrap();
         world.stories(1, "");
         world.agent(COMPLETE);
         let before = (world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref"]));
@@ -340,17 +327,10 @@ fn as_nobody(world: &World, args: &[&str]) -> std::process::Output {
     fs::copy(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
     let root = world.outside("");
     assert!(
-        Command::new("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
+        program_from_scratch("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
         "only root can give files away"
     );
-    Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()])
-        .args(args)
-        .current_dir(&world.repo)
-        .env_clear()
-        .envs(world.env().iter().map(|(k, v)| (k, v)))
-        .output()
-        .unwrap()
+    world.command("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()]).args(args).output().unwrap()
 }
 
 #[test]
@@ -365,8 +345,11 @@ fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored()
     let output = as_nobody(&world, &["start", "work", "--", &agent]);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let git = |args: &[&str]| {
-        let output =
-            Command::new(which("git")).args(["-c", "safe.directory=*", "-C", world.repo.to_str().unwrap()]).args(args).output().unwrap();
+        let output = program_from_scratch(which("git"))
+            .args(["-c", "safe.directory=*", "-C", world.repo.to_str().unwrap()])
+            .args(args)
+            .output()
+            .unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     assert_eq!(git(&["ls-tree", "-r", "--name-only", "refs/ralph/work/attempts/1/1"]), "README\nd/f\nd/new\nunread\nx/y\n");

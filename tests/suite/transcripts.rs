@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git_ralph::agent::{Format, Heard, Profile, Reader, Said};
+use git_ralph::agent::{AgentReport, CLIENTS, Format, PROFILES, Profile, Reader, Said, Trouble};
 use git_ralph::process::Exit;
 use git_ralph::run::{Outcome, Verdict, judge};
 use jiff::Zoned;
@@ -50,12 +50,12 @@ fn now() -> Zoned {
     "2026-11-16T00:05:00[UTC]".parse().unwrap()
 }
 
-fn hear(format: Format, stdout: &[u8], stderr: &[u8], exit: &Exit, piece: usize) -> (Heard, Vec<String>) {
+fn hear(format: Format, stdout: &[u8], stderr: &[u8], exit: &Exit, piece: usize) -> (AgentReport, Vec<String>) {
     let mut reader = Reader::new(format);
     let mut said = Vec::new();
     for bytes in stdout.chunks(piece) {
-        reader.feed(bytes, &mut |heard| {
-            if let Said::Tool { name, target } = heard {
+        reader.feed(bytes, &mut |seen| {
+            if let Said::Tool { name, target } = seen {
                 said.push(format!("{name} {target}"));
             }
         });
@@ -81,9 +81,9 @@ fn words(verdict: &Verdict) -> String {
 
 fn row(name: &str) -> String {
     let exit = exit(name);
-    let (heard, said) = hear(format(name), &read(name, "stdout"), &read(name, "stderr"), &exit, 4096);
-    let verdict = judge(&heard.signal, &exit, heard.trouble.as_ref());
-    let usage = &heard.usage;
+    let (report, said) = hear(format(name), &read(name, "stdout"), &read(name, "stderr"), &exit, 4096);
+    let verdict = judge(&report.signal, &exit, report.trouble.as_ref(), &report.words);
+    let usage = &report.usage;
     let cost = usage.cost.map(|cost| cost.to_string()).unwrap_or_default();
     format!("{name}\t{}\t{}\t{}\t{}\t{cost}\t{}", format(name).name(), words(&verdict), usage.input, usage.output, said.join("; "))
 }
@@ -127,8 +127,8 @@ fn no_verdict_on_a_real_client_is_false() {
     for name in names() {
         let (client, case) = name.split_once('-').unwrap();
         let exit = exit(&name);
-        let (heard, _) = hear(format(&name), &read(&name, "stdout"), &read(&name, "stderr"), &exit, 4096);
-        let verdict = words(&judge(&heard.signal, &exit, heard.trouble.as_ref()));
+        let (report, _) = hear(format(&name), &read(&name, "stdout"), &read(&name, "stderr"), &exit, 4096);
+        let verdict = words(&judge(&report.signal, &exit, report.trouble.as_ref(), &report.words));
         let kind = verdict.split([':', ' ']).next().unwrap().to_owned();
         // One document over many lines is no stream: nothing is believed of it, which is not wrong.
         let unread = client == "geminijson";
@@ -194,8 +194,12 @@ fn no_transcript_that_is_cut_off_is_a_success_before_its_end() {
         };
         let end = lines.iter().position(through).unwrap_or(lines.len());
         for cut in 0..end {
-            let heard = hear(format(&name), &lines[..cut].concat(), b"", &Exit::Success, 4096).0;
-            assert_ne!(judge(&heard.signal, &Exit::Success, heard.trouble.as_ref()), Verdict::Promised, "{name} after line {cut}");
+            let report = hear(format(&name), &lines[..cut].concat(), b"", &Exit::Success, 4096).0;
+            assert_ne!(
+                judge(&report.signal, &Exit::Success, report.trouble.as_ref(), &report.words),
+                Verdict::Promised,
+                "{name} after line {cut}"
+            );
         }
     }
 }
@@ -215,15 +219,15 @@ fn a_line_without_end_and_lines_of_garbage_do_not_break_a_reader() {
         }
         reader.feed(b"\n", &mut |_| {});
         reader.feed(&stdout, &mut |_| {});
-        let heard = reader.finish(&Exit::Success, &now());
-        assert_eq!(judge(&heard.signal, &Exit::Success, heard.trouble.as_ref()), Verdict::Promised, "{name}");
+        let report = reader.finish(&Exit::Success, &now());
+        assert_eq!(judge(&report.signal, &Exit::Success, report.trouble.as_ref(), &report.words), Verdict::Promised, "{name}");
     }
 }
 
 /// Reads lines in a format to the kind of verdict.
 fn verdict_on(format: Format, stdout: &str, stderr: &str, exit: &Exit) -> String {
-    let heard = hear(format, stdout.as_bytes(), stderr.as_bytes(), exit, 64).0;
-    let words = words(&judge(&heard.signal, exit, heard.trouble.as_ref()));
+    let report = hear(format, stdout.as_bytes(), stderr.as_bytes(), exit, 64).0;
+    let words = words(&judge(&report.signal, exit, report.trouble.as_ref(), &report.words));
     words.split([':', ' ']).next().unwrap().to_owned()
 }
 
@@ -364,10 +368,406 @@ fn streams_that_are_easily_misread_are_not() {
     }
 }
 
+/// Lines of several clients, made of the text of a message.
+mod made {
+    pub fn claude(text: &str, more: &str) -> String {
+        format!(r#"{{"type":"result","subtype":"success","is_error":false,"result":"{text}"{more}}}"#)
+    }
+
+    pub fn codex(text: &str) -> String {
+        format!(r#"{{"type":"item.completed","item":{{"id":"m","type":"agent_message","text":"{text}"}}}}"#)
+    }
+
+    pub fn command(event: &str, id: &str) -> String {
+        format!(r#"{{"type":"item.{event}","item":{{"id":"{id}","type":"command_execution","command":"x"}}}}"#)
+    }
+
+    pub fn opencode(session: &str, text: &str) -> String {
+        let line = |kind: &str, part: &str| format!(r#"{{"type":"{kind}","sessionID":"{session}","part":{{{part}}}}}"#);
+        [line("step_start", ""), line("text", &format!(r#""text":"{text}""#)), line("step_finish", r#""reason":"stop""#)].join("\n")
+    }
+
+    pub fn copilot(kind: &str, data: &str, agent: &str) -> String {
+        format!(r#"{{"type":"{kind}","data":{{{data}}}{agent}}}"#)
+    }
+
+    pub fn gemini(text: &str) -> String {
+        format!(r#"{{"type":"message","role":"assistant","content":"{text}","delta":true}}"#)
+    }
+}
+
+const TURN: &str = r#"{"type":"turn.completed","usage":{}}"#;
+const RESULT: &str = r#"{"type":"result","status":"success","exitCode":0}"#;
+const DONE: &str = r"Done.\n<promise>COMPLETE</promise>";
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+#[test]
+fn the_words_of_helpers_tools_and_warnings_are_not_the_final_message() {
+    let (ok, failed) = (Exit::Success, Exit::Code { code: 1 });
+    let lines = |lines: &[&str]| lines.join("\n");
+    let said = |text: &str| format!(r#""content":"{text}""#);
+    let helper = r#","agentId":"a1""#;
+    let system = r#"{"type":"system","subtype":"init","session_id":"s1"}"#;
+    let warning = r#"{"type":"error","severity":"warning","message":"careful"}"#;
+    let late = r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"id":"h","content":[{"type":"text","text":"still at it"}]}}"#;
+    let late_tool = r#"{"type":"user","parent_tool_use_id":"t1","message":{"content":[{"type":"tool_result","content":"x"}]}}"#;
+    let tokens = "Tokens: 1k sent, 1 received.\n";
+    let blanks = " ".repeat(1100);
+    let main = made::opencode("s1", DONE);
+    let table: Vec<(&str, Format, String, &Exit, &str)> = vec![
+        (
+            "a helper of copilot speaks last",
+            Format::Copilot,
+            lines(&[
+                &made::copilot("assistant.message", &said("Not done."), ""),
+                &made::copilot("assistant.message", &said(DONE), helper),
+                RESULT,
+            ]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a helper of copilot speaks, works and errs after the last word",
+            Format::Copilot,
+            lines(&[
+                &made::copilot("assistant.message", &said(DONE), ""),
+                &made::copilot("assistant.turn_start", "", helper),
+                &made::copilot("tool.execution_start", r#""toolName":"x""#, helper),
+                &made::copilot("assistant.message", &said("more"), helper),
+                &made::copilot("session.error", r#""message":"x""#, helper),
+                RESULT,
+            ]),
+            &ok,
+            "complete",
+        ),
+        (
+            "a helper of opencode says that it is done",
+            Format::Opencode,
+            lines(&[&made::opencode("s1", "On it."), &made::opencode("s2", DONE)]),
+            &ok,
+            "vanished",
+        ),
+        ("a helper of opencode goes on", Format::Opencode, lines(&[&main, &made::opencode("s2", "more")]), &ok, "complete"),
+        (
+            "a command that ends after the message and was never begun",
+            Format::Codex,
+            lines(&[&made::codex(DONE), &made::command("completed", "c"), TURN]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a command without an id",
+            Format::Codex,
+            lines(&[&made::codex(DONE), r#"{"type":"item.completed","item":{"type":"mcp_tool_call"}}"#, TURN]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a command of an earlier turn by the same id",
+            Format::Codex,
+            lines(&[
+                &made::command("started", "c"),
+                TURN,
+                r#"{"type":"turn.started"}"#,
+                &made::codex(DONE),
+                &made::command("completed", "c"),
+                TURN,
+            ]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "the message of another thread",
+            Format::Codex,
+            lines(&[&made::codex(DONE), r#"{"type":"thread.started","thread_id":"2"}"#, TURN]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a warning that isolates the tag",
+            Format::Gemini,
+            lines(&[&made::gemini("Not yet "), warning, &made::gemini("<promise>COMPLETE</promise>"), RESULT]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a warning that splits the tag",
+            Format::Gemini,
+            lines(&[&made::gemini(r"Done.\n<promise>COMP"), warning, &made::gemini("LETE</promise>"), RESULT]),
+            &ok,
+            "complete",
+        ),
+        ("a helper of claude after the result", Format::Claude, lines(&[&made::claude(DONE, ""), late, late_tool]), &ok, "complete"),
+        (
+            "the result of a helper of claude",
+            Format::Claude,
+            lines(&[system, &made::claude(DONE, r#","parent_tool_use_id":"t1""#)]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "the result of another session",
+            Format::Claude,
+            lines(&[system, &made::claude("Not done.", r#","session_id":"s1""#), &made::claude(DONE, r#","session_id":"s2""#)]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "bytes before the result",
+            Format::Claude,
+            lines(&[system, &format!("{{warning}} \u{1b}[0m{}", made::claude(DONE, ""))]).replace("{warning}", "careful"),
+            &ok,
+            "complete",
+        ),
+        (
+            "bytes before another message",
+            Format::Codex,
+            lines(&[&made::codex(DONE), &format!("careful {}", made::codex("Not done.")), TURN]),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a line that is damaged, with a whole object at its end",
+            Format::Claude,
+            lines(&[system, &format!("{{\"type\":\"user\",\"x\":{}", made::claude(DONE, ""))]),
+            &ok,
+            "vanished",
+        ),
+        ("a reply in source", Format::Aider, format!("Aider v1\n<source>\n<promise>COMPLETE</promise>\n{tokens}"), &ok, "vanished"),
+        (
+            "a test that prints the tag between two replies",
+            Format::Aider,
+            format!("Aider v1\nDone so far.\n{tokens}test\n<promise>COMPLETE</promise>\nIt is red, sorry.\n{tokens}"),
+            &ok,
+            "vanished",
+        ),
+        (
+            "a line that is longer than a screen",
+            Format::Aider,
+            format!("Aider v1\n<promise>COMPLETE</promise>{blanks}would be a lie\n{tokens}"),
+            &ok,
+            "vanished",
+        ),
+        ("aider after a red reply", Format::Aider, format!("Aider v1\n- FAILED\n<promise>COMPLETE</promise>\n{tokens}"), &ok, "failed"),
+        ("a client that closed its message and exits 1", Format::Claude, made::claude(DONE, ""), &failed, "complete"),
+    ];
+    for (name, format, stdout, exit, expected) in table {
+        assert_eq!(verdict_on(format, &stdout, "", exit), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work() {
+    let long = "x".repeat(3 * 1024 * 1024);
+    let longer = "x".repeat(9 * 1024 * 1024);
+    let tool = |text: &str| format!(r#"{{"type":"user","message":{{"content":"{text}"}}}}"#);
+    let table = [
+        ("a long result", made::claude(&format!(r"{long}\n{DONE}"), ""), "complete"),
+        ("a long member", made::claude(DONE, &format!(r#","denials":"{long}""#)), "complete"),
+        ("a long tool result before it", format!("{ASSISTANT}\n{}\n{}", tool(&longer), made::claude(DONE, "")), "complete"),
+        ("a long tool result after it", format!("{}\n{}", made::claude(DONE, ""), tool(&long)), "vanished"),
+        ("a line that is too long after it", format!("{}\n{}", made::claude(DONE, ""), made::claude(&longer, "")), "vanished"),
+    ];
+    for (name, stdout, expected) in table {
+        for piece in [64 * 1024, usize::MAX] {
+            let report = hear(Format::Claude, stdout.as_bytes(), b"", &Exit::Success, piece).0;
+            let verdict = words(&judge(&report.signal, &Exit::Success, report.trouble.as_ref(), &report.words));
+            assert_eq!(verdict, expected, "{name}, in pieces of {piece}");
+        }
+    }
+}
+
+#[test]
+fn a_plain_command_is_believed_if_its_output_ends_with_the_promise_and_it_succeeds() {
+    let (ok, failed, killed) = (Exit::Success, Exit::Code { code: 1 }, Exit::Code { code: 137 });
+    let tag = "<promise>COMPLETE</promise>";
+    let table: Vec<(&str, String, &Exit, &str)> = vec![
+        ("the tag at the end", format!("work\n{tag}\n"), &ok, "complete"),
+        ("lingering after it", format!("work\n{tag}"), &Exit::Lingered, "complete"),
+        ("documents that were printed", format!("$ cat docs/ralph.md\nsay\n{tag}\nwhen done\nNow I begin.\n"), &ok, "vanished"),
+        ("an answer that goes on", format!("{tag}\nThe work is not finished.\n"), &ok, "vanished"),
+        ("a traceback and exit 1", format!("{tag}\nTraceback (most recent call last):\n"), &failed, "abnormal"),
+        ("exit 1 after it", format!("{tag}\n"), &failed, "abnormal"),
+        ("killed behind a shell", format!("{tag}\n"), &killed, "abnormal"),
+        ("failed and exit 1", "<promise>FAILED: red</promise>\n".to_owned(), &failed, "failed"),
+        ("blocked", "<promise>blocked: a key</promise>\n".to_owned(), &ok, "failed"),
+        ("a question", "Shall I use tabs or blanks?\n".to_owned(), &ok, "vanished"),
+    ];
+    for (name, stdout, exit, expected) in &table {
+        for format in [Format::Text, Format::Codex] {
+            assert_eq!(verdict_on(format, stdout, "", exit), *expected, "{name}, {}", format.name());
+        }
+    }
+    for (format, stdout) in [(Format::Claude, made::claude(DONE, "")), (Format::Codex, format!("{}\n{TURN}", made::codex(DONE)))] {
+        assert_eq!(verdict_on(format, &stdout, "", &killed), "abnormal", "killed behind a shell, {}", format.name());
+    }
+}
+
+/// What stands around a tag, and whether the message is a success.
+#[test]
+fn no_message_of_any_client_that_takes_its_promise_back_is_a_success() {
+    let tag = "<promise>COMPLETE</promise>";
+    let doubts = [
+        format!("{tag}\nbut 3 tests are still red"),
+        format!("{tag}\n\nVerdict: <promise>FAILED: red</promise>"),
+        format!("Verdict: <promise>FAILED…\n{tag}"),
+        format!("- FAILED\n{tag}"),
+        format!("{tag}\n- FAILED"),
+        format!("**FAILED**\n\n{tag}"),
+        format!("<promise>failed: red</promise>\n{tag}"),
+        format!("<promise>Blocked: a key</promise>\n{tag}"),
+        format!("<!--\n{tag}\n-->"),
+        format!("<!--\n{tag}"),
+        format!("> {tag}"),
+        format!("```md\n```sh\nx\n```\n{tag}\n```"),
+        format!("```md\n```sh\nx\n```\n{tag}"),
+        format!("<think>\n{tag}"),
+        format!("<think>\n{tag}\n</think>\nNot yet."),
+        format!("{tag}{}really?", " ".repeat(40_000)),
+        format!("~~{tag}~~"),
+    ];
+    let oks = [format!("**{tag}**"), format!("- {tag}"), format!("\u{200b}{tag}\u{200b}"), format!("`{tag}`."), format!("x\n\n{tag}\n\n")];
+    let messages = doubts.iter().map(|text| (text, false)).chain(oks.iter().map(|text| (text, true)));
+    for (text, success) in messages {
+        let json = serde_json::to_string(text).unwrap();
+        let json = &json[1..json.len() - 1];
+        let streams = [
+            (Format::Text, text.clone()),
+            (Format::Aider, format!("Aider v1\n{text}\nTokens: 1k sent, 1 received.\n")),
+            (Format::Claude, made::claude(json, "")),
+            (Format::Codex, format!("{}\n{TURN}", made::codex(json))),
+            (Format::Opencode, made::opencode("s", json)),
+            (Format::Gemini, format!("{}\n{RESULT}", made::gemini(json))),
+            (
+                Format::Goose,
+                format!(
+                    r#"{{"type":"message","message":{{"id":"m","role":"assistant","content":[{{"type":"text","text":"{json}"}}]}}}}
+{{"type":"complete","total_tokens":1}}"#
+                ),
+            ),
+            (Format::Copilot, format!("{}\n{RESULT}", made::copilot("assistant.message", &format!(r#""content":"{json}""#), ""))),
+        ];
+        for (format, stdout) in streams {
+            let verdict = verdict_on(format, &stdout, "", &Exit::Success);
+            assert_eq!(verdict == "complete", success, "{}: {verdict}: {}", format.name(), &text[..text.len().min(80)]);
+        }
+    }
+}
+
+#[test]
+fn the_last_words_of_an_agent_without_a_promise_are_known() {
+    let question = r"I have two ways.\n\nShall I go on?";
+    let streams = [
+        (Format::Text, "working\nI have two ways.\n\nShall I go on?".to_owned()),
+        (Format::Claude, made::claude(question, "")),
+        (Format::Codex, format!("{}\n{TURN}", made::codex(question))),
+        (Format::Opencode, made::opencode("s", question)),
+        (Format::Aider, "Aider v1\nI have two ways.\nShall I go on?\nTokens: 1 sent, 1 received.\nApplied edit to x\n".to_owned()),
+    ];
+    for (format, stdout) in streams {
+        let words = hear(format, stdout.as_bytes(), b"", &Exit::Success, 64).0.words;
+        assert!(words.ends_with("I have two ways.\nShall I go on?"), "{}: {words}", format.name());
+    }
+}
+
 #[test]
 fn the_usage_of_a_message_is_counted_once_however_its_parts_are_mixed() {
     let other = ASSISTANT.replace("\"m1\"", "\"m2\"");
     let lines: Vec<&str> = (0..20).map(|n| if n % 2 == 0 { ASSISTANT } else { &other }).collect();
-    let heard = hear(Format::Claude, lines.join("\n").as_bytes(), b"", &Exit::Code { code: 1 }, 4096).0;
-    assert_eq!(heard.usage.input, 2000);
+    let report = hear(Format::Claude, lines.join("\n").as_bytes(), b"", &Exit::Code { code: 1 }, 4096).0;
+    assert_eq!(report.usage.input, 2000);
+}
+
+/// The lines with which a client of the format gives up, with this message.
+fn gives_up(format: Format, message: &str) -> String {
+    let quoted = serde_json::to_string(message).unwrap();
+    match format {
+        Format::Text | Format::Aider => message.to_owned(),
+        Format::Claude => format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":{quoted}}}"#),
+        Format::Codex => format!(r#"{{"type":"turn.failed","error":{{"message":{quoted}}}}}"#),
+        Format::Opencode => format!(r#"{{"type":"error","error":{{"name":"UnknownError","data":{{"message":{quoted}}}}}}}"#),
+        Format::Gemini => format!(r#"{{"type":"result","status":"error","error":{{"message":{quoted}}}}}"#),
+        Format::Goose => format!(r#"{{"type":"error","error":{quoted}}}"#),
+        Format::Copilot => format!(r#"{{"type":"session.error","data":{{"message":{quoted}}}}}"#),
+    }
+}
+
+#[test]
+fn no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_that_must_be_set_up() {
+    let messages = [
+        ("API Error: Server is temporarily limiting requests (not your usage limit)", "unavailable"),
+        ("Selected model is at capacity. Please try a different model.", "unavailable"),
+        ("Opus is experiencing high load, please use /model to switch to Sonnet", "unavailable"),
+        ("agent thread limit reached", "abnormal"),
+        ("connection limit reached", "unavailable"),
+        ("maximum turn limit reached", "abnormal"),
+        ("image limit reached", "abnormal"),
+        ("Context limit reached · /compact or /clear to continue", "misconfigured"),
+        ("Login expired · Please run /login", "misconfigured"),
+        ("Your organization has disabled Claude subscription access for Claude Code", "misconfigured"),
+        ("Usage is paused for your organization. For help, please contact support.", "misconfigured"),
+        ("Your workspace is out of credits. Add credits to continue.", "misconfigured"),
+        ("You hit your spend cap set by the owner of your workspace.", "misconfigured"),
+        ("You\u{2019}ve hit your team's shared budget. /model to switch models.", "misconfigured"),
+        ("Model not found: anthropic/claude-nope. Did you mean: claude-opus?", "misconfigured"),
+        ("Your access token could not be refreshed. Please log out and sign in again.", "misconfigured"),
+        ("OpenAI API key is missing. Pass it using the 'apiKey' parameter.", "misconfigured"),
+        ("You\u{2019}ve hit your usage limit. Try again at 3:00 PM.", "limited"),
+        ("You've hit your Opus limit · resets Nov 20, 8am (Europe/Paris)", "limited"),
+        ("Usage limit reached. It will reset in 2 hours 5 minutes.", "limited"),
+    ];
+    let structured = Format::NAMES.iter().filter(|(name, format)| *name == format.name() && format.is_structured());
+    let mut wrong = Vec::new();
+    for (name, format) in structured {
+        for (message, expected) in messages {
+            let verdict = verdict_on(*format, &gives_up(*format, message), "", &Exit::Code { code: 1 });
+            if verdict != expected {
+                wrong.push(format!("{name}: {message}: {verdict} instead of {expected}"));
+            }
+        }
+    }
+    // This client tells them by a name, with any words.
+    for name in ["ProviderAuthError", "ProviderModelNotFoundError"] {
+        let line = gives_up(Format::Opencode, "it did not work").replace("UnknownError", name);
+        assert_eq!(verdict_on(Format::Opencode, &line, "", &Exit::Code { code: 1 }), "misconfigured", "{name}");
+    }
+    let false_limits = wrong.iter().filter(|row| row.contains(": limited instead")).count();
+    println!("false limits: {false_limits}, false verdicts: {}", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_reset_is_the_same_moment_wherever_the_machine_is() {
+    let moments = ["2026-11-17T19:30:00[America/New_York]", "2026-11-18T09:30:00[Asia/Tokyo]", "2026-11-18T00:30:00[UTC]"];
+    for (words, expected) in [
+        ("15:00 UTC", Some("2026-11-18T15:00:00Z")),
+        ("15:00 GMT+9", Some("2026-11-18T06:00:00Z")),
+        ("15:00 CET", Some("2026-11-18T14:00:00Z")),
+        ("3am Europe/Berlin", Some("2026-11-18T02:00:00Z")),
+        ("5pm (PST)", Some("2026-11-18T01:00:00Z")),
+        ("Thursday, 3am (UTC)", Some("2026-11-19T03:00:00Z")),
+        ("at 1795000000", Some("2026-11-18T11:06:40Z")),
+        ("15:00 XYZ", None),
+        ("when the moon is full", None),
+    ] {
+        for now in moments {
+            let mut reader = Reader::new(Format::Claude);
+            let line = gives_up(Format::Claude, &format!("You've hit your limit · resets {words}"));
+            reader.feed(line.as_bytes(), &mut |_| {});
+            let report = reader.finish(&Exit::Code { code: 1 }, &now.parse().unwrap());
+            let Some(Trouble::Limit { resets, .. }) = report.trouble else { panic!("{words}: {:?}", report.trouble) };
+            assert_eq!(resets.map(|reset| reset.to_string()).as_deref(), expected, "{words}, {now}");
+        }
+    }
+}
+
+/// Where another version of a client is tried, its sentences have to be read again.
+#[test]
+fn the_table_of_sentences_is_of_the_versions_that_the_real_agents_are_tried_in() {
+    let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real-agents")).unwrap();
+    for profile in PROFILES {
+        let read = CLIENTS.iter().filter(|client| client.name == profile.name).map(|client| client.version);
+        let pinned = |version: &str| script.contains(&format!("@{version}\"")) || script.contains(&format!("=={version}\""));
+        assert!(read.clone().any(pinned), "{}: {:?} is not pinned in tests/real-agents", profile.name, read.collect::<Vec<_>>());
+    }
 }

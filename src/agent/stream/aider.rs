@@ -1,13 +1,13 @@
 //! aider prints plain text; its own lines in it tell the tokens, the cost and what litellm complains about.
 
+use std::borrow::Cow;
+
 use super::lines::Splitter;
-use super::text::TextReader;
+use super::text::{LONGEST_LINE, Message};
 use crate::agent::trouble::Fault;
 use crate::agent::{Signal, Usage};
 use crate::cost::Cost;
 
-/// Its own lines are wrapped at the width of a terminal.
-const LONGEST_LINE: usize = 1024;
 /// A complaint is a few lines.
 const LONGEST_COMPLAINT: usize = 2048;
 
@@ -17,36 +17,38 @@ pub struct Aider {
     splitter: Splitter,
     usage: Usage,
     complaint: Option<String>,
-    /// The reply under way, and what the last whole one said.
-    reply: TextReader,
-    said: Option<Signal>,
+    /// The reply under way, and the last whole one.
+    reply: Message,
+    last: Option<Message>,
     /// It is aider that prints, and not something else in its place.
     pub begun: bool,
 }
 
 impl Default for Aider {
     fn default() -> Self {
-        let splitter = Splitter::new(LONGEST_LINE);
-        Aider { splitter, usage: Usage::default(), complaint: None, reply: TextReader::default(), said: None, begun: false }
+        let splitter = Splitter::in_pieces(LONGEST_LINE);
+        Aider { splitter, usage: Usage::default(), complaint: None, reply: Message::default(), last: None, begun: false }
     }
 }
 
 impl Aider {
     /// Takes a piece of its output.
     pub fn feed(&mut self, bytes: &[u8]) {
-        let Aider { splitter, usage, complaint, reply, said, begun } = self;
-        splitter.feed(bytes, |line| {
-            reply.feed(line.bytes);
-            reply.feed(b"\n");
-            let line = String::from_utf8_lossy(line.bytes);
+        let Aider { splitter, usage, complaint, reply, last, begun } = self;
+        splitter.feed(bytes, |raw| {
+            // Its own lines are wrapped at the width of a terminal.
+            let line = if raw.overlong { Cow::Borrowed("") } else { String::from_utf8_lossy(raw.bytes) };
             *begun |= line.starts_with("Aider v");
             if let Some(spent) = tokens(&line) {
                 *usage = usage.plus(&spent);
                 // The model has answered.
                 *complaint = None;
-                *said = Some(std::mem::take(reply).finish());
+                *last = Some(std::mem::take(reply));
                 *begun = true;
-            } else if is_complaint(&line) {
+                return;
+            }
+            reply.take(raw);
+            if is_complaint(&line) {
                 *complaint = Some(line.into_owned());
             } else if let Some(complaint) = complaint.as_mut().filter(|complaint| complaint.len() < LONGEST_COMPLAINT) {
                 // It goes on, wrapped.
@@ -58,12 +60,14 @@ impl Aider {
         });
     }
 
-    /// What the last reply of the model said; a success counts only if it came to its end.
-    pub fn signal(&self) -> Signal {
-        match (self.reply.clone().finish(), &self.said) {
-            (Signal::Failed { reason }, _) => Signal::Failed { reason },
-            (_, Some(said)) => said.clone(),
-            (_, None) => Signal::Nothing,
+    /// What the last reply of the model said, and how it ended; a success counts only if it came to its end.
+    pub fn last_reply(&self) -> (Signal, String) {
+        let mut reply = self.reply.clone();
+        reply.take(self.splitter.rest());
+        match (reply.signal(), &self.last) {
+            (refused @ (Signal::Failed { .. } | Signal::Blocked { .. }), _) => (refused, reply.last_words()),
+            (_, Some(last)) => (last.signal(), last.last_words()),
+            (_, None) => (Signal::Nothing, reply.last_words()),
         }
     }
 

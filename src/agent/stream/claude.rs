@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::talk::Talk;
+use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
@@ -10,26 +10,46 @@ use crate::json::Json;
 
 pub(super) const DIALECT: Dialect = Dialect { body: "message", outcome: Some(br#"{"type":"user""#), line };
 
-fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match kind {
-        "assistant" => assistant(talk, body, say),
-        "user" => talk.goes_on(),
+        "assistant" => assistant(state, body, is_late_helper(state, line), say),
+        "user" if is_late_helper(state, line) => {}
+        "user" => state.goes_on(),
         "system" if line.is("subtype", "api_retry") || line.is("subtype", "retry") => {
             let reason = line.text_at(&["error"]).unwrap_or_default();
-            talk.tries_again(fault(line.at("error_status").and_then(Json::count), &reason));
+            state.tries_again(fault(line.at("error_status").and_then(Json::count), &reason));
         }
         "rate_limit_event" => {
             let info = line.at("rate_limit_info");
             if let Some(info) = info.filter(|info| info.is("status", "rejected")) {
-                talk.resets(info.at("resetsAt").and_then(Json::count).and_then(epoch));
+                state.resets(info.at("resetsAt").and_then(Json::count).and_then(epoch));
             }
         }
-        "result" => result(talk, line),
+        "result" if is_foreign(state, line) => {}
+        "result" => result(state, line),
+        // The first line says which conversation the stream is about.
+        "system" if line.is("subtype", "init") => {
+            is_foreign(state, line);
+        }
         _ => {}
     }
 }
 
-fn assistant(talk: &mut Talk, message: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) {
+/// Whether a line is that of a sub-agent which is still at work when the client is through: it does not take the result back.
+fn is_late_helper(state: &StreamState, line: Json<'_>) -> bool {
+    state.has_ended() && is_helper(line)
+}
+
+fn is_helper(line: Json<'_>) -> bool {
+    line.text_at(&["parent_tool_use_id"]).is_some_and(|parent| !parent.is_empty())
+}
+
+/// Whether a line is that of a sub-agent or of another conversation.
+fn is_foreign(state: &mut StreamState, line: Json<'_>) -> bool {
+    is_helper(line) || state.is_foreign(line.text_at(&["session_id"]))
+}
+
+fn assistant(state: &mut StreamState, message: Option<Json<'_>>, late_helper: bool, say: &mut dyn FnMut(Said<'_>)) {
     let Some(message) = message else { return };
     let [model, id, used, content] = message.take(["model", "id", "usage", "content"]);
     let mut complaint = false;
@@ -37,15 +57,16 @@ fn assistant(talk: &mut Talk, message: Option<Json<'_>>, say: &mut dyn FnMut(Sai
         content.each(|part| complaint |= hear(part, say));
     }
     // What the client itself says in the model's place is no sign of work.
-    if complaint || model.and_then(Json::text).as_deref() == Some("<synthetic>") {
-        talk.starts_over();
-    } else {
-        talk.goes_on();
+    let own = complaint || model.and_then(Json::text).as_deref() == Some("<synthetic>");
+    match (late_helper, own) {
+        (true, _) => {}
+        (false, true) => state.starts_over(),
+        (false, false) => state.goes_on(),
     }
     // Every part of a message repeats its usage. The sum stands until the result has the right one.
     let id = id.and_then(Json::text).unwrap_or_default();
-    if let Some(used) = used.filter(|_| talk.is_new(&id)) {
-        talk.usage = talk.usage.plus(&usage(used));
+    if let Some(used) = used.filter(|_| state.is_new(&id)) {
+        state.usage = state.usage.plus(&usage(used));
     }
 }
 
@@ -61,10 +82,10 @@ fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
     text.starts_with("[API Error:")
 }
 
-fn result(talk: &mut Talk, line: Json<'_>) {
-    talk.starts_over();
+fn result(state: &mut StreamState, line: Json<'_>) {
+    state.starts_over();
     if let Some(used) = line.at("usage") {
-        talk.usage = Usage {
+        state.usage = Usage {
             turns: line.at("num_turns").and_then(Json::count),
             cost: line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told),
             ..usage(used)
@@ -75,10 +96,10 @@ fn result(talk: &mut Talk, line: Json<'_>) {
     // An API error has the subtype "success".
     if line.at("is_error").is_some_and(Json::is_true) || subtype != "success" {
         let message = words.as_deref().unwrap_or(&subtype);
-        talk.fails(fault(line.at("api_error_status").and_then(Json::count), message));
+        state.fails(fault(line.at("api_error_status").and_then(Json::count), message));
     } else {
-        talk.says(&words.unwrap_or_default());
-        talk.ends();
+        state.says(&words.unwrap_or_default());
+        state.ends();
     }
 }
 

@@ -1,19 +1,27 @@
 //! `codex exec --json`: the final message is the last agent message of a completed turn.
 
-use super::talk::Talk;
+use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
 
 pub(super) const DIALECT: Dialect = Dialect { body: "item", outcome: None, line };
 
-fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match kind {
-        "turn.started" => talk.starts_over(),
-        "item.started" if body.is_some_and(is_work) => talk.goes_on(),
+        // What came before belongs to another thread or turn.
+        "thread.started" | "turn.started" => {
+            state.forgets_ids();
+            state.starts_over();
+        }
+        "item.started" if body.is_some_and(is_work) => {
+            works_on(state, body);
+            state.goes_on();
+        }
+        "item.updated" if body.is_some_and(is_work) => works_on(state, body),
         "item.completed" => {
             if let Some(item) = body {
-                completed(talk, item, say);
+                completed(state, item, say);
             }
         }
         "turn.completed" => {
@@ -25,13 +33,13 @@ fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn Fn
                     output: count("output_tokens"),
                     ..Usage::default()
                 };
-                talk.usage = talk.usage.plus(&used);
+                state.usage = state.usage.plus(&used);
             }
-            talk.ends();
+            state.ends();
         }
-        "turn.failed" => talk.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
+        "turn.failed" => state.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
         // Not the end: it tries again by itself, and says so.
-        "error" => talk.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
+        "error" => state.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
         _ => {}
     }
 }
@@ -41,23 +49,34 @@ fn is_work(item: Json<'_>) -> bool {
     !matches!(item.text_at(&["type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
 }
 
-fn completed(talk: &mut Talk, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+/// It goes on when it begins something. At the end of a turn what is still under way is closed, which is nothing new.
+fn works_on(state: &mut StreamState, item: Option<Json<'_>>) {
+    let id = item.and_then(|item| item.text_at(&["id"])).unwrap_or_default();
+    if id.is_empty() || state.is_new(&id) {
+        state.goes_on();
+    }
+}
+
+fn completed(state: &mut StreamState, item: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match item.text_at(&["type"]).as_deref() {
         Some("agent_message") => {
             let text = item.text_at(&["text"]).unwrap_or_default();
-            talk.goes_on();
-            talk.says(&text);
+            state.goes_on();
+            state.says(&text);
             say_text(&text, say);
         }
         // A warning, for instance about a model that it does not know; what it is thinking.
         Some("error" | "reasoning" | "todo_list") => {}
-        // It went on when it was started; at the end of a turn what is still under way is closed.
         Some("file_change") => {
+            works_on(state, Some(item));
             if let Some(changes) = item.at("changes") {
                 changes.each(|change| say_tool("edit", Some(change), say));
             }
         }
-        Some(kind) => say_tool(kind, Some(item), say),
+        Some(kind) => {
+            works_on(state, Some(item));
+            say_tool(kind, Some(item), say);
+        }
         None => {}
     }
 }

@@ -1,52 +1,59 @@
 //! `copilot --output-format json`: the final message is the last one of the assistant that asks for no tool.
 
-use super::talk::Talk;
+use std::borrow::Cow;
+
+use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::Said;
 use crate::json::Json;
 
 pub(super) const DIALECT: Dialect = Dialect { body: "data", outcome: None, line };
 
-fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let Some(data) = body else {
         if kind == "result" {
-            result(talk, line);
+            result(state, line);
         }
         return;
     };
+    if is_helper(line, data) {
+        return;
+    }
     match kind {
         "assistant.message" => {
             let text = data.text_at(&["content"]).unwrap_or_default();
             say_text(&text, say);
-            // With a parent it is the word of a helper.
-            if data.text_at(&["parentToolCallId"]).is_some() {
-                return;
-            }
-            talk.goes_on();
+            state.goes_on();
             // With a tool to use it is not the last word.
             if !data.at("toolRequests").is_some_and(Json::has_items) {
-                talk.says(&text);
+                state.says(&text);
             }
         }
-        "assistant.turn_start" => talk.starts_over(),
+        "assistant.turn_start" => state.starts_over(),
         "tool.execution_start" => {
-            talk.goes_on();
+            state.goes_on();
             say_tool(&data.text_at(&["toolName"]).unwrap_or_default(), data.at("arguments"), say);
         }
-        "model.call_failure" => talk.tries_again(fault(data.at("statusCode").and_then(Json::count), "")),
+        "model.call_failure" => state.tries_again(fault(data.at("statusCode").and_then(Json::count), "")),
         "session.error" => {
             let message = data.text_at(&["message"]).unwrap_or_default();
             let status = data.at("statusCode").and_then(Json::count).or_else(|| message.contains("prompt as too long").then_some(400));
-            talk.fails(fault(status, &message));
+            state.fails(fault(status, &message));
         }
         _ => {}
     }
 }
 
-fn result(talk: &mut Talk, line: Json<'_>) {
+/// Whether a line is that of a sub-agent: the envelope names it, and older versions name the tool call that it works for.
+fn is_helper(line: Json<'_>, data: Json<'_>) -> bool {
+    let named = |name: Option<Cow<'_, str>>| name.is_some_and(|name| !name.is_empty());
+    named(line.text_at(&["agentId"])) || named(data.text_at(&["parentToolCallId"]))
+}
+
+fn result(state: &mut StreamState, line: Json<'_>) {
     match line.at("exitCode").and_then(Json::count) {
-        Some(0) => talk.ends(),
-        _ if talk.has_failed() => {}
-        _ => talk.fails(fault(None, "ended with an error")),
+        Some(0) => state.ends(),
+        _ if state.has_failed() => {}
+        _ => state.fails(fault(None, "ended with an error")),
     }
 }

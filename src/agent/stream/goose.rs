@@ -1,6 +1,6 @@
 //! `goose run --output-format stream-json`: the final message is the last one of the assistant before `complete`.
 
-use super::talk::Talk;
+use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
@@ -10,20 +10,20 @@ const ERROR: &str = "Ran into this error";
 
 pub(super) const DIALECT: Dialect = Dialect { body: "message", outcome: None, line };
 
-fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match kind {
         "message" => {
             let Some(message) = body else { return };
             let id = message.text_at(&["id"]).unwrap_or_default();
             // A message may come in several pieces of the same id.
             if id.is_empty() {
-                talk.starts_over();
-            } else if talk.id != id || !message.is("role", "assistant") {
-                talk.goes_on();
+                state.starts_over();
+            } else if state.id != id || !message.is("role", "assistant") {
+                state.goes_on();
             }
-            talk.id = id.into_owned();
+            state.id = id.into_owned();
             if message.is("role", "assistant") {
-                assistant(talk, message, say);
+                assistant(state, message, say);
             }
         }
         "complete" => {
@@ -31,31 +31,31 @@ fn line(talk: &mut Talk, Entry { kind, body, line }: Entry<'_>, say: &mut dyn Fn
             let total = count("total_tokens");
             // Older ones have a total only.
             let input = if line.at("input_tokens").is_some() { count("input_tokens") } else { total };
-            talk.usage = Usage { input, output: count("output_tokens"), ..Usage::default() };
-            talk.ends();
+            state.usage = Usage { input, output: count("output_tokens"), ..Usage::default() };
+            state.ends();
         }
-        "error" => talk.fails(fault(None, &line.text_at(&["error"]).unwrap_or_default())),
+        "error" => state.fails(fault(None, &line.text_at(&["error"]).unwrap_or_default())),
         _ => {}
     }
 }
 
-fn assistant(talk: &mut Talk, message: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn assistant(state: &mut StreamState, message: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let Some(content) = message.at("content") else { return };
     // The model's messages have an id, those of the client do not.
-    let own = talk.id.is_empty();
+    let own = state.id.is_empty();
     content.each(|part| match part.text_at(&["type"]).as_deref() {
         Some("text") => {
             let text = part.text_at(&["text"]).unwrap_or_default();
             if own && text.starts_with(ERROR) {
                 let words = text.split_once(": ").map_or(&*text, |(_, words)| words);
-                talk.fails(fault(None, words.split("\n\n").next().unwrap_or_default()));
+                state.fails(fault(None, words.split("\n\n").next().unwrap_or_default()));
             } else {
-                talk.says(&text);
+                state.says(&text);
             }
             say_text(&text, say);
         }
         Some("toolRequest") => {
-            talk.goes_on();
+            state.goes_on();
             let call = part.find(&["toolCall", "value"]);
             let name = call.and_then(|call| call.text_at(&["name"])).unwrap_or_default();
             say_tool(&name, call.and_then(|call| call.at("arguments")), say);

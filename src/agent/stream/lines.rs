@@ -1,54 +1,96 @@
 //! Cutting a stream of bytes into lines of bounded length.
 
-/// Collects lines; of one that is longer than the bound only the beginning is kept.
+/// Collects lines. A line that is longer than the bound is shown in pieces, or only its beginning is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splitter {
     line: Vec<u8>,
     overlong: bool,
     longest: usize,
+    pieces: bool,
+    bulk: &'static [u8],
 }
 
 /// One line, without its newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// Its bytes, or the beginning of them.
+pub struct RawLine<'a> {
+    /// Its bytes, or a part of them.
     pub bytes: &'a [u8],
     /// Whether there was more of it.
     pub overlong: bool,
+    /// Whether this is its beginning.
+    pub begins: bool,
 }
 
+/// What is repeated from one piece of a line in the next, so that a tag is whole in one of them.
+const OVERLAP: usize = 256;
+/// A buffer that has grown beyond this is given back.
+const SPACIOUS: usize = 1024 * 1024;
+
 impl Splitter {
-    /// With the longest line that is kept whole.
-    pub fn new(longest: usize) -> Self {
-        Splitter { line: Vec::new(), overlong: false, longest }
+    /// With the longest line that is shown in one piece; a longer one is shown in pieces of that length.
+    pub fn in_pieces(longest: usize) -> Self {
+        Splitter { line: Vec::new(), overlong: false, longest, pieces: true, bulk: b"" }
+    }
+
+    /// With the longest line that is kept whole; of a longer one only the beginning is kept.
+    ///
+    /// Lines that begin like `bulk`, if that is not empty, are cut much sooner, and so are lines that do not begin like JSON.
+    pub fn cutting(longest: usize, bulk: &'static [u8]) -> Self {
+        Splitter { line: Vec::new(), overlong: false, longest, pieces: false, bulk }
     }
 
     /// Takes a piece of the stream and shows every line that ends in it.
-    pub fn feed(&mut self, mut bytes: &[u8], mut show: impl FnMut(Line<'_>)) {
+    pub fn feed(&mut self, mut bytes: &[u8], mut show: impl FnMut(RawLine<'_>)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
-            if self.line.is_empty() && !self.overlong && line.len() <= self.longest {
-                show(Line { bytes: line, overlong: false });
+            if self.line.is_empty() && !self.overlong && line.len() <= self.longest.min(SPACIOUS) {
+                show(RawLine { bytes: line, overlong: false, begins: true });
             } else {
-                self.keep(line);
+                self.keep(line, &mut show);
                 show(self.rest());
                 self.line.clear();
+                self.line.shrink_to(SPACIOUS);
                 self.overlong = false;
             }
             bytes = rest;
         }
-        self.keep(bytes);
+        self.keep(bytes, &mut show);
     }
 
-    /// The line under way.
-    pub fn rest(&self) -> Line<'_> {
-        Line { bytes: &self.line, overlong: self.overlong }
+    /// The line under way, or its last piece so far.
+    pub fn rest(&self) -> RawLine<'_> {
+        RawLine { bytes: &self.line, overlong: self.overlong, begins: !(self.overlong && self.pieces) }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
-        let room = self.longest.saturating_sub(self.line.len());
-        self.overlong |= bytes.len() > room;
-        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    fn keep(&mut self, mut bytes: &[u8], show: &mut impl FnMut(RawLine<'_>)) {
+        // What kind of line it is must be known before it is decided how much of it is kept.
+        let head = self.bulk.len().max(1).saturating_sub(self.line.len()).min(bytes.len());
+        self.line.extend_from_slice(&bytes[..head]);
+        bytes = &bytes[head..];
+        loop {
+            let room = self.room();
+            if bytes.len() <= room {
+                self.line.extend_from_slice(bytes);
+                return;
+            }
+            let (fits, more) = bytes.split_at(room);
+            self.line.extend_from_slice(fits);
+            let begins = !std::mem::replace(&mut self.overlong, true);
+            if !self.pieces {
+                return;
+            }
+            show(RawLine { bytes: &self.line, overlong: true, begins });
+            self.line.drain(..self.line.len().saturating_sub(OVERLAP));
+            bytes = more;
+        }
+    }
+
+    /// How much of the line under way is still kept.
+    fn room(&self) -> usize {
+        let is_bulk = !self.bulk.is_empty() && self.line.starts_with(self.bulk);
+        let is_json = matches!(self.line.first(), Some(b'{' | b'['));
+        let longest = if is_bulk || !is_json { self.longest.min(SPACIOUS) } else { self.longest };
+        longest.saturating_sub(self.line.len())
     }
 
     #[cfg(test)]
@@ -61,18 +103,52 @@ impl Splitter {
 mod tests {
     use super::*;
 
+    fn lines(mut splitter: Splitter, pieces: &[&[u8]]) -> Vec<(String, bool)> {
+        let mut lines = Vec::new();
+        let mut take = |line: RawLine<'_>| lines.push((String::from_utf8_lossy(line.bytes).into_owned(), line.overlong));
+        for piece in pieces {
+            splitter.feed(piece, &mut take);
+        }
+        take(splitter.rest());
+        lines
+    }
+
     #[test]
     fn lines_are_the_same_however_the_stream_is_cut() {
         let stream = b"one\n\nthree and more\nfo\nlast";
+        let line = |text: &str, overlong| (text.to_owned(), overlong);
         for at in 0..=stream.len() {
-            let mut splitter = Splitter::new(10);
-            let mut lines = Vec::new();
-            for piece in [&stream[..at], &stream[at..]] {
-                splitter.feed(piece, |line| lines.push((String::from_utf8_lossy(line.bytes).into_owned(), line.overlong)));
-            }
-            let line = |text: &str, overlong| (text.to_owned(), overlong);
-            assert_eq!(lines, [line("one", false), line("", false), line("three and ", true), line("fo", false)], "cut at {at}");
-            assert_eq!(splitter.rest(), Line { bytes: b"last", overlong: false });
+            let lines = lines(Splitter::cutting(10, b""), &[&stream[..at], &stream[at..]]);
+            let expected = [line("one", false), line("", false), line("three and ", true), line("fo", false), line("last", false)];
+            assert_eq!(lines, expected, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_long_line_is_shown_and_the_parts_overlap() {
+        let stream: Vec<u8> = (0..1000).flat_map(|n| format!("{n:03} ").into_bytes()).chain(*b"\nshort\n").collect();
+        let whole = lines(Splitter::in_pieces(1000), &[&stream]);
+        let (short, parts) = whole[..whole.len() - 1].split_last().unwrap();
+        assert_eq!(short, &("short".to_owned(), false));
+        assert!(
+            parts.iter().all(|(_, overlong)| *overlong)
+                && (0..1000).all(|n| parts.iter().any(|(part, _)| part.contains(&format!("{n:03}"))))
+        );
+        for at in 0..=stream.len() {
+            assert_eq!(lines(Splitter::in_pieces(1000), &[&stream[..at], &stream[at..]]), whole, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn lines_of_bulk_are_cut_sooner_and_a_grown_buffer_is_given_back() {
+        let long = vec![b'x'; 3 * SPACIOUS];
+        for (begin, whole) in [(b"bulk", false), (b"news", false), (b"{new", true)] {
+            let mut splitter = Splitter::cutting(4 * SPACIOUS, b"bulk");
+            let mut seen = Vec::new();
+            splitter.feed(&[&begin[..], &long].concat(), |line| seen.push(line.overlong));
+            assert_eq!(splitter.capacity() > 2 * SPACIOUS, whole);
+            splitter.feed(b"\n", |line| seen.push(line.overlong));
+            assert_eq!((seen, splitter.capacity() <= SPACIOUS), (vec![!whole], true));
         }
     }
 }

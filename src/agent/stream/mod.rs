@@ -12,7 +12,7 @@ mod goose;
 
 mod lines;
 mod opencode;
-mod talk;
+mod stream_state;
 mod text;
 
 pub use text::TextReader;
@@ -23,15 +23,17 @@ use std::str::FromStr;
 use jiff::Zoned;
 
 use self::aider::Aider;
-use self::lines::Splitter;
-use self::talk::Talk;
+use self::lines::{RawLine, Splitter};
+use self::stream_state::StreamState;
 use super::trouble::{Clues, Fault, from_errors, from_words};
-use super::{Heard, Said, Signal};
+use super::{AgentReport, Said, Signal, Trouble};
 use crate::json::{Json, Outline};
 use crate::process::Exit;
 
-/// A line of JSON that is longer than this is skipped: no final message is, tool output may be.
-const LONGEST_LINE: usize = 1024 * 1024;
+/// A line of JSON that is longer than this is not read: no final message is, tool output may be.
+const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// How often JSON is looked for on a line that does not begin with it.
+const MOST_TRIES: usize = 8;
 /// How much of the end of standard error is looked at.
 const LONGEST_TAIL: usize = 4 * 1024;
 
@@ -130,7 +132,7 @@ struct Dialect {
     line: TakeLine,
 }
 
-type TakeLine = fn(&mut Talk, Entry<'_>, &mut dyn FnMut(Said<'_>));
+type TakeLine = fn(&mut StreamState, Entry<'_>, &mut dyn FnMut(Said<'_>));
 
 /// A line, with the members that are always asked for.
 struct Entry<'a> {
@@ -145,7 +147,7 @@ pub struct Reader {
     format: Format,
     splitter: Splitter,
     outline: Outline,
-    talk: Talk,
+    state: StreamState,
     /// A client that was called in another way prints text after all: it is heard as long as nothing structured has come.
     plain: Option<TextReader>,
     aider: Aider,
@@ -156,11 +158,12 @@ impl Reader {
     /// For a client that prints in the given format.
     #[must_use]
     pub fn new(format: Format) -> Self {
+        let bulk = format.dialect().and_then(|dialect| dialect.outcome).unwrap_or_default();
         Reader {
             format,
-            splitter: Splitter::new(LONGEST_LINE),
+            splitter: Splitter::cutting(LONGEST_LINE, bulk),
             outline: Outline::default(),
-            talk: Talk::default(),
+            state: StreamState::default(),
             plain: Some(TextReader::default()),
             aider: Aider::default(),
             stderr: Vec::new(),
@@ -176,14 +179,10 @@ impl Reader {
             self.aider.feed(bytes);
         }
         if let Some(dialect) = self.format.dialect() {
-            let Reader { splitter, outline, talk, .. } = self;
-            splitter.feed(bytes, |line| {
-                if !line.overlong {
-                    read(line.bytes, dialect, outline, talk, say);
-                }
-            });
+            let Reader { splitter, outline, state, .. } = self;
+            splitter.feed(bytes, |line| read(line, dialect, outline, state, say));
         }
-        if self.talk.begun {
+        if self.state.begun {
             self.plain = None;
         }
         if let Some(plain) = &self.plain {
@@ -206,7 +205,7 @@ impl Reader {
             // It may answer its model's mistakes with another turn, after any silence, and ends by itself.
             Some(_) if self.aider.begun => false,
             Some(plain) => plain.concluded(),
-            None => self.talk.concluded(),
+            None => self.state.concluded(),
         }
     }
 
@@ -218,26 +217,27 @@ impl Reader {
 
     /// What was heard, once all of it is here and the process has ended in the given way.
     #[must_use]
-    pub fn finish(mut self, exit: &Exit, now: &Zoned) -> Heard {
+    pub fn finish(mut self, exit: &Exit, now: &Zoned) -> AgentReport {
         if let Some(dialect) = self.format.dialect() {
-            let Reader { splitter, outline, talk, .. } = &mut self;
-            let rest = splitter.rest();
-            if !rest.overlong {
-                // The last line of many clients has no end.
-                read(rest.bytes, dialect, outline, talk, &mut |_| {});
-            }
+            let Reader { splitter, outline, state, .. } = &mut self;
+            // The last line of many clients has no end.
+            read(splitter.rest(), dialect, outline, state, &mut |_| {});
         }
         let tail = self.stderr.len().saturating_sub(LONGEST_TAIL);
         let stderr = String::from_utf8_lossy(&self.stderr[tail..]).into_owned();
-        match self.plain.take().filter(|_| !self.talk.begun) {
+        match self.plain.take().filter(|_| !self.state.begun) {
             Some(plain) => self.finish_plain(plain, exit, &stderr, now),
-            None => self.talk.finish(exit, &stderr, now),
+            None => self.state.finish(exit, &stderr, now),
         }
     }
 
-    fn finish_plain(self, plain: TextReader, exit: &Exit, stderr: &str, now: &Zoned) -> Heard {
-        let last = plain.very_last_line().into_owned();
-        let signal = if self.aider.begun { self.aider.signal() } else { plain.finish() };
+    fn finish_plain(self, plain: TextReader, exit: &Exit, stderr: &str, now: &Zoned) -> AgentReport {
+        let message = plain.into_message();
+        let last = message.last_line().into_owned();
+        let (signal, words) = if self.aider.begun { self.aider.last_reply() } else { (message.signal(), message.last_words()) };
+        // The exit status of known clients means little; a command that fails after its promise has not kept it.
+        let broken = !self.aider.begun && signal == Signal::Complete && matches!(exit, Exit::Code { .. });
+        let signal = if broken { Signal::Nothing } else { signal };
         let usage = self.aider.usage();
         let clues = Clues { retries: 1, resets: None, worked: !usage.is_empty() };
         let trouble = match (self.aider.fault(), &signal) {
@@ -245,33 +245,58 @@ impl Reader {
             (None, Signal::Nothing) => from_words(&last, exit, now).or_else(|| from_errors(stderr, exit, now)),
             (None, _) => None,
         };
-        Heard { signal, trouble, usage }
+        let promised = || Trouble::Other { message: "it said COMPLETE, which does not count when a command fails".to_owned() };
+        AgentReport { signal, trouble: trouble.or_else(|| broken.then(promised)), usage, words }
     }
 }
 
-fn read(bytes: &[u8], dialect: &Dialect, outline: &mut Outline, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) {
+fn read(raw: RawLine<'_>, dialect: &Dialect, outline: &mut Outline, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) {
+    let bytes = raw.bytes;
+    if raw.overlong {
+        // Whatever it was, the client was at work.
+        if state.begun {
+            state.goes_on();
+        }
+        return;
+    }
     // Most of a stream is what came of tools. Where that would change nothing, it does not matter whether it is JSON at all.
-    if talk.begun && talk.is_going_on() && dialect.outcome.is_some_and(|beginning| outline.keeps_to(beginning, bytes)) {
+    if state.begun && state.is_going_on() && dialect.outcome.is_some_and(|beginning| outline.keeps_to(beginning, bytes)) {
         return;
     }
     // Almost always it is, and to see that is much faster than to look for what is not.
     let text = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
-    let Some(line) = outline.parse(&text) else { return };
-    if !take(line, dialect, talk, say) {
+    let Some(line) = outline.parse(&text) else {
+        // A line of its own that is damaged is not searched for what is whole in it.
+        if state.begun && !text.trim_start().starts_with('{') {
+            read_behind_others(&text, dialect, outline, state, say);
+        }
+        return;
+    };
+    if !take(line, dialect, state, say) {
         // Some clients print everything as one list when asked for it in another way.
         line.each(|item| {
-            take(item, dialect, talk, say);
+            take(item, dialect, state, say);
         });
     }
 }
 
+/// Takes an object that something else was printed in front of, on the same line.
+fn read_behind_others(text: &str, dialect: &Dialect, outline: &mut Outline, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) {
+    for (at, _) in text.match_indices("{\"").take(MOST_TRIES) {
+        if let Some(line) = outline.parse(&text[at..]) {
+            take(line, dialect, state, say);
+            return;
+        }
+    }
+}
+
 /// Takes an object of the stream; says whether it is one, which is whether it has a type.
-fn take(line: Json<'_>, dialect: &Dialect, talk: &mut Talk, say: &mut dyn FnMut(Said<'_>)) -> bool {
+fn take(line: Json<'_>, dialect: &Dialect, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) -> bool {
     let [kind, body] = line.take(["type", dialect.body]);
     let Some(kind) = kind else { return false };
-    talk.begun = true;
+    state.begun = true;
     if let Some(kind) = kind.text() {
-        (dialect.line)(talk, Entry { kind: &kind, body, line }, say);
+        (dialect.line)(state, Entry { kind: &kind, body, line }, say);
     }
     true
 }

@@ -1,6 +1,6 @@
 //! `opencode run --format json`: the final message is the text of the step that finished with the reason `stop`.
 
-use super::talk::Talk;
+use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::cost::Cost;
@@ -8,28 +8,32 @@ use crate::json::Json;
 
 pub(super) const DIALECT: Dialect = Dialect { body: "part", outcome: None, line };
 
-fn line(talk: &mut Talk, Entry { kind, body: part, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+fn line(state: &mut StreamState, Entry { kind, body: part, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
+    // Another session is that of a helper.
+    if state.is_foreign(line.text_at(&["sessionID"])) {
+        return;
+    }
     match kind {
         // It may go on by itself after an error, for instance with a shorter context.
-        "step_start" => talk.goes_on(),
+        "step_start" => state.goes_on(),
         "tool_use" => {
-            talk.goes_on();
+            state.goes_on();
             let name = part.and_then(|part| part.text_at(&["tool"])).unwrap_or_default();
             say_tool(&name, part.and_then(|part| part.find(&["state", "input"])), say);
         }
         "text" => {
             let text = part.and_then(|part| part.text_at(&["text"])).unwrap_or_default();
-            talk.says(&text);
-            talk.ends_part();
+            state.says(&text);
+            state.ends_part();
             say_text(&text, say);
         }
         "step_finish" => {
             let Some(part) = part else { return };
-            talk.usage = talk.usage.plus(&usage(part));
+            state.usage = state.usage.plus(&usage(part));
             if part.is("reason", "stop") {
-                talk.ends();
+                state.ends();
             } else {
-                talk.goes_on();
+                state.goes_on();
             }
         }
         "error" => {
@@ -39,9 +43,19 @@ fn line(talk: &mut Talk, Entry { kind, body: part, line }: Entry<'_>, say: &mut 
             let wait = error.text_at(&["data", "responseHeaders", "retry-after"]);
             let message = wait.map_or_else(|| message.to_string(), |seconds| format!("{message} (retry after {seconds}s)"));
             let status = error.find(&["data", "statusCode"]).and_then(Json::count);
-            talk.fails(fault(status.or_else(|| name.contains("ContextOverflow").then_some(400)), &message));
+            state.fails(fault(status.or_else(|| status_by(&name)), &message));
         }
         _ => {}
+    }
+}
+
+/// The status that an error's name stands for, where no answer came that has one.
+fn status_by(name: &str) -> Option<u64> {
+    match name {
+        "ContextOverflowError" => Some(400),
+        "ProviderAuthError" => Some(401),
+        "ProviderModelNotFoundError" => Some(404),
+        _ => None,
     }
 }
 

@@ -2,81 +2,115 @@
 
 use std::borrow::Cow;
 
-use super::lines::{Line, Splitter};
+use super::lines::{RawLine, Splitter};
 use crate::agent::{Scanner, Signal};
 
-/// A longer line cannot be a tag; only its beginning is shown.
-const LONGEST_LINE: usize = 32 * 1024;
+/// A longer line cannot be a tag; it is looked at in pieces.
+pub(super) const LONGEST_LINE: usize = 32 * 1024;
+/// How many lines of the end are remembered, and how much of each.
+const LAST_LINES: usize = 3;
+const LONGEST_LAST: usize = 1024;
+
+/// A message, taken line by line: the promise in it, and how it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    scanner: Scanner,
+    /// The last lines that are not blank, in turn.
+    last: [Vec<u8>; LAST_LINES],
+    /// Which of them is the very last one.
+    turn: usize,
+}
+
+impl Message {
+    /// Takes the next line, or a piece of one.
+    pub(super) fn take(&mut self, line: RawLine<'_>) {
+        let text = || String::from_utf8_lossy(line.bytes);
+        if line.overlong && !self.scanner.cares_about_piece(line.bytes) {
+            self.scanner.other();
+        } else if line.overlong {
+            self.scanner.piece(&console::strip_ansi_codes(&text()));
+        } else if self.scanner.cares_about(line.bytes) {
+            self.scanner.line(&console::strip_ansi_codes(&text()));
+        }
+        if line.begins && !line.bytes.trim_ascii().is_empty() {
+            self.turn = (self.turn + 1) % LAST_LINES;
+            let last = &mut self.last[self.turn];
+            last.clear();
+            last.extend_from_slice(&line.bytes[..line.bytes.len().min(LONGEST_LAST)]);
+        }
+    }
+
+    /// The last line that is not blank, as the agent wrote it.
+    pub(super) fn last_line(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.last[self.turn])
+    }
+
+    /// The last lines that are not blank.
+    pub(super) fn last_words(&self) -> String {
+        let lines = (1..=LAST_LINES).map(|behind| &self.last[(self.turn + behind) % LAST_LINES]).filter(|line| !line.is_empty());
+        let lines: Vec<String> = lines.map(|line| console::strip_ansi_codes(String::from_utf8_lossy(line).trim()).into_owned()).collect();
+        lines.join("\n")
+    }
+
+    /// The promise so far.
+    pub(super) fn signal(&self) -> Signal {
+        self.scanner.signal()
+    }
+}
 
 /// Reads a text that arrives in pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextReader {
-    scanner: Scanner,
+    message: Message,
     splitter: Splitter,
-    last: Vec<u8>,
 }
 
 impl Default for TextReader {
     fn default() -> Self {
-        TextReader { scanner: Scanner::default(), splitter: Splitter::new(LONGEST_LINE), last: Vec::new() }
+        TextReader { message: Message::default(), splitter: Splitter::in_pieces(LONGEST_LINE) }
     }
 }
 
 impl TextReader {
     /// Takes a piece of it.
     pub fn feed(&mut self, bytes: &[u8]) {
-        let TextReader { scanner, splitter, last } = self;
-        splitter.feed(bytes, |line| {
-            read(line, scanner);
-            if !line.bytes.trim_ascii().is_empty() {
-                last.clear();
-                last.extend_from_slice(line.bytes);
-            }
-        });
+        let TextReader { message, splitter } = self;
+        splitter.feed(bytes, |line| message.take(line));
     }
 
     /// The last line that is not blank, as the agent wrote it.
     #[must_use]
     pub fn last_line(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.last)
+        self.message.last_line()
     }
 
-    /// The same, once no more of it will come: the last line may have no end.
-    #[must_use]
-    pub fn very_last_line(&self) -> Cow<'_, str> {
-        let rest = self.splitter.rest().bytes;
-        if rest.trim_ascii().is_empty() { self.last_line() } else { String::from_utf8_lossy(rest) }
-    }
-
-    /// Whether a promise has been heard so far.
+    /// Whether the last line so far is a promise.
     #[must_use]
     pub fn concluded(&self) -> bool {
-        if self.scanner.signal() != Signal::Nothing {
-            return true;
+        let rest = self.splitter.rest();
+        if rest.bytes.trim_ascii().is_empty() {
+            return self.message.scanner.concluded();
         }
         // The last word of many agents has no newline behind it.
-        let rest = self.splitter.rest();
-        let mut scratch = self.scanner.clone();
-        if rest.bytes.first() == Some(&b'<') {
-            read(rest, &mut scratch);
+        if rest.overlong || !self.message.scanner.cares_about(rest.bytes) {
+            return false;
         }
-        scratch.signal() != Signal::Nothing
+        let mut whole = self.message.clone();
+        whole.take(rest);
+        whole.scanner.concluded()
+    }
+
+    /// The whole message, once no more of it will come: its last line may have no end.
+    pub(super) fn into_message(mut self) -> Message {
+        let TextReader { message, splitter } = &mut self;
+        message.take(splitter.rest());
+        self.message
     }
 
     /// The promise, once all of the text is here.
     #[must_use]
-    pub fn finish(mut self) -> Signal {
-        read(self.splitter.rest(), &mut self.scanner);
-        self.scanner.signal()
-    }
-}
-
-/// Shows a line to a scanner.
-fn read(line: Line<'_>, scanner: &mut Scanner) {
-    if line.overlong {
-        scanner.overlong(&String::from_utf8_lossy(line.bytes));
-    } else if scanner.cares_about(line.bytes) {
-        scanner.line(&console::strip_ansi_codes(&String::from_utf8_lossy(line.bytes)));
+    pub fn finish(self) -> Signal {
+        self.into_message().signal()
     }
 }
 
@@ -96,13 +130,26 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_has_not_concluded_by_what_will_not_count_as_a_promise() {
+    fn an_agent_has_concluded_when_its_last_line_is_a_promise() {
         let blanks = " ".repeat(LONGEST_LINE);
-        for line in [format!("<promise>COMPLETE</promise>{blanks}"), "<promise>FAILED\u{1b}[0mX".to_owned()] {
+        let table = [
+            ("<promise>COMPLETE</promise>", true),
+            ("a\n- **<promise>COMPLETE</promise>**.\n\n", true),
+            ("<promise>COMPLETE</promise>\nand", false),
+            ("<promise>COMPLETE</promise>\n\u{200b}\n", true),
+            ("<promise>FAILED: a</promise>", true),
+            ("<promise>FAILED: a", true),
+            ("<promise>FAILED: a</promise>\nand", false),
+            ("so <promise>blocked: a</promise>\n\n", true),
+            ("- FAILED\n<promise>COMPLETE</promise>", true),
+            ("<promise>FAILED\u{1b}[0mX", false),
+            (&format!("<promise>COMPLETE</promise>{blanks}"), false),
+        ];
+        for (text, concluded) in table {
             let mut reader = TextReader::default();
-            reader.feed(line.as_bytes());
-            assert!(!reader.concluded());
-            assert_eq!(reader.finish(), Signal::Nothing);
+            reader.feed(text.as_bytes());
+            assert_eq!(reader.concluded(), concluded, "{}", &text[..text.len().min(60)]);
+            assert!(!concluded || reader.finish() != Signal::Nothing);
         }
     }
 
@@ -115,5 +162,22 @@ mod tests {
         assert!(reader.splitter.capacity() <= 2 * LONGEST_LINE, "{}", reader.splitter.capacity());
         reader.feed(b"\n<promise>COMPLETE</promise>\n");
         assert!(reader.concluded());
+    }
+
+    #[test]
+    fn a_tag_that_refuses_is_found_anywhere_in_a_line_without_end() {
+        for before in [0, 1000, LONGEST_LINE - 10, LONGEST_LINE, 3 * LONGEST_LINE - 5] {
+            let mut reader = TextReader::default();
+            reader.feed(format!("{}<promise>Failed: red</promise>{}\n", "x".repeat(before), "x".repeat(before)).as_bytes());
+            reader.feed(b"<promise>COMPLETE</promise>\n");
+            assert!(matches!(reader.finish(), Signal::Failed { .. }), "{before}");
+        }
+    }
+
+    #[test]
+    fn the_last_words_are_the_last_lines_that_say_something() {
+        let mut reader = TextReader::default();
+        reader.feed(b"one\ntwo\n\n\x1b[1mthree\x1b[0m\n  four\n \nShall I go on?");
+        assert_eq!(reader.into_message().last_words(), "three\nfour\nShall I go on?");
     }
 }

@@ -9,6 +9,7 @@ use crate::agent::{Agent, PROFILES, Profile};
 use crate::config::AgentChoice;
 use crate::process::{Exit, Program, capture};
 use crate::report::{Check, Health};
+use crate::shell_word::quoted;
 
 /// A client that takes longer to say its version does not start.
 const TRIAL: Duration = Duration::from_secs(20);
@@ -26,7 +27,7 @@ pub async fn checks(context: &Context) -> Vec<Check> {
             Some(check) => checks.push(check),
             None if wanted => checks.push(
                 Check::new(format!("agent {name}"), Health::Red, "its program is not installed")
-                    .mended_by(format!("git config ralph.{name}.cmd '<command that reads the prompt on stdin>'")),
+                    .mended_by(format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd")))),
             ),
             None => missing.push(name),
         }
@@ -59,7 +60,10 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
     let agent = match Agent::resolve(&AgentChoice::Named(name.to_owned()), None, &context.config) {
         Ok(agent) => agent,
         Err(error) => {
-            return Some(Check::new(label, Health::Red, format!("{error:#}")).mended_by(format!("git config --unset ralph.{name}.format")));
+            return Some(
+                Check::new(label, Health::Red, format!("{error:#}"))
+                    .mended_by(format!("git config --unset {}", quoted(&format!("ralph.{name}.format")))),
+            );
         }
     };
     let found = match agent.find(&context.environment, top) {
@@ -75,7 +79,8 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
     }
     Some(match trial(context, &found, top).await {
         Ok(version) => Check::new(label, Health::Green, format!("{version}, {place}")),
-        Err(why) => Check::new(label, Health::Red, format!("{place}: {why}")).mended_by(format!("{} --version", found.display())),
+        Err(why) => Check::new(label, Health::Red, format!("{place}: {why}"))
+            .mended_by(format!("{} --version", quoted(&found.display().to_string()))),
     })
 }
 

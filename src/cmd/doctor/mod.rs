@@ -2,7 +2,7 @@
 
 mod agents;
 mod installed;
-mod place;
+mod repository;
 mod work;
 
 use anyhow::Result;
@@ -10,25 +10,25 @@ use anyhow::Result;
 use super::context::Context;
 use crate::cli::Doctor;
 use crate::config::Environment;
-use crate::error::Ending;
+use crate::error::ExitStatus;
 use crate::report::{Check, Health, doctor_json, doctor_text, output};
 
 /// Checks everything; outside of a repository, what can be checked there.
-pub async fn run(args: &Doctor, environment: Environment) -> Result<Ending> {
+pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> {
     let mut checks = vec![installed::git(&environment).await];
     match Context::open(environment.clone()).await {
         Ok(context) => {
-            checks.extend(place::checks(&context).await);
+            checks.extend(repository::checks(&context).await);
             checks.extend(work::checks(&context, args.change.as_deref()).await?);
             checks.extend(agents::checks(&context).await);
         }
-        Err(error) => checks.push(place::nowhere(&error)),
+        Err(error) => checks.push(repository::nowhere(&error)),
     }
     checks.push(installed::manual(&environment).await);
     checks.push(installed::completion(&environment));
     output::data(&if args.json { doctor_json(&checks) } else { doctor_text(&checks) });
     let sick = checks.iter().any(|check| check.health == Health::Red);
-    Ok(if sick { Ending::StoppedShort } else { Ending::Done })
+    Ok(if sick { ExitStatus::StoppedShort } else { ExitStatus::Done })
 }
 
 /// A check of something that may have failed in words.

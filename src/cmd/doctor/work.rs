@@ -6,13 +6,16 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::super::context::Context;
-use super::super::session::Work;
-use crate::checkpoint::{Names, preflight};
-use crate::config::{Flags, Settings, git_timeout, strangers};
+use super::super::session::plan;
+use crate::branch::preflight;
+use crate::config::{Flags, Settings, unknown_entries};
 use crate::error::Problem;
+use crate::names::Names;
 use crate::process::{Exit, Program, capture};
 use crate::report::{Check, Health};
-use crate::story::{Change, ChangeName};
+use crate::run::LoadedChange;
+use crate::shell_word::quoted;
+use crate::story::ChangeName;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,7 +24,7 @@ pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>>
     let mut checks = settings(context);
     let names: Vec<ChangeName> = match only {
         Some(name) => vec![Context::name(name)?],
-        None => context.known_changes()?.into_iter().collect(),
+        None => context.changes.known()?.into_iter().collect(),
     };
     if names.is_empty() {
         checks.push(Check::new("changes", Health::Note, "there is none yet").mended_by("git ralph new <change>"));
@@ -36,12 +39,12 @@ pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>>
 
 fn settings(context: &Context) -> Vec<Check> {
     let name = "settings";
-    let read = Settings::resolve(&Flags::default(), None, &context.config).and_then(|_| git_timeout(&context.config));
-    let mut checks: Vec<Check> = strangers(&context.config)
+    let read = Settings::resolve(&Flags::default(), None, &context.config);
+    let mut checks: Vec<Check> = unknown_entries(&context.config)
         .map(|(entry, near)| {
             let suggestion = crate::nearest::said(near);
             Check::new(name, Health::Note, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin()))
-                .mended_by(format!("git config --{} --unset-all {}", entry.scope, entry.key))
+                .mended_by(format!("git config --{} --unset-all {}", entry.scope, quoted(&entry.key)))
         })
         .collect();
     checks.push(match read {
@@ -65,15 +68,15 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
     {
         return Check::new(&label, Health::Note, "a run of it is open").mended_by(format!("git ralph resume {name}"));
     }
-    let planned = |change: Change| {
-        let settings = context.settings(name, &Flags::default())?;
+    let planned = |loaded: LoadedChange| {
+        let change = loaded.change(None)?;
         // With none named, the first one that is installed is proposed; whether there is one is said elsewhere.
-        if settings.agent.is_some() {
-            Work::plan(context, &change, &Flags::default(), None)?;
+        if loaded.settings(&Flags::default(), &context.config)?.agent.is_some() {
+            plan(context, &loaded, &change, &Flags::default(), None)?;
         }
         Ok(change.stories.len())
     };
-    let stories = match context.change(name).and_then(planned) {
+    let stories = match context.changes.load(name).and_then(planned) {
         Ok(stories) => stories,
         // Of a change whose file is gone only its runs are known: nobody wants to start it.
         Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
@@ -93,14 +96,15 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
 
 /// The gates of a change, or those of every change; a program that is not there makes every story fail.
 async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
-    let settings = match name {
-        Some(name) => context.settings(name, &Flags::default()),
+    let loaded = name.map(|name| context.changes.load(name)).transpose();
+    let settings = loaded.as_ref().ok().map(|loaded| match loaded {
+        Some(loaded) => loaded.settings(&Flags::default(), &context.config),
         None => Settings::resolve(&Flags::default(), None, &context.config),
-    };
+    });
     // What cannot be read has been said already.
-    let Ok(settings) = settings else { return Vec::new() };
+    let (Some(Ok(settings)), Ok(loaded)) = (settings, loaded) else { return Vec::new() };
     let label = name.map_or_else(|| "gates".to_owned(), |name| format!("gates of {name}"));
-    let stories = name.and_then(|name| context.change(name).ok()).map(|change| change.stories).unwrap_or_default();
+    let stories = loaded.and_then(|loaded| loaded.change(None).ok()).map(|change| change.stories).unwrap_or_default();
     let gates: Vec<&String> = settings.verify.value.iter().chain(stories.iter().flat_map(|story| &story.verify)).collect();
     if gates.is_empty() {
         let found = "none: a story counts as done when the agent says so";

@@ -60,7 +60,7 @@ pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
         // In a list a fence may be indented as deep as its item, or stand right behind its bullet.
         let text = content.trim_start();
         let behind = bullet(text).map(str::trim_start).filter(|behind| behind.starts_with("```") || behind.starts_with("~~~"));
-        let fenced = fence.takes(behind.unwrap_or(text), true) | in_comment(&mut comment, content);
+        let fenced = fence.takes(behind.unwrap_or(text)) | in_comment(&mut comment, content);
         let kind = match (check_box(content, start + bom, fenced), heading(content)) {
             (Some(found), _) => BlockKind::Box(found),
             (None, Some((level, text))) if !fenced => BlockKind::Heading { level, text },

@@ -4,14 +4,14 @@
 //! the prompt. Checkpoints decide what is done; the marks follow them.
 
 mod markdown;
+mod marking;
 mod openspec;
 mod plan;
 mod prd;
-mod settle;
 mod speckit;
 
+pub use marking::{Edit, Marking, apply, mark_landed};
 pub use openspec::count as count_boxes;
-pub use settle::{Edit, Settled, apply, settle};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -32,7 +32,7 @@ struct Plan<'a> {
 }
 
 /// Where a line belongs.
-enum Place {
+enum Part {
     Before,
     Gates,
     Task,
@@ -41,7 +41,7 @@ enum Place {
 
 fn take_apart(text: &str) -> Plan<'_> {
     let mut plan = Plan::default();
-    let mut place = Place::Before;
+    let mut place = Part::Before;
     for block in blocks(text) {
         match block.kind {
             BlockKind::Heading { level: 1, text } if plan.title.is_none() => plan.title = Some(text),
@@ -51,15 +51,15 @@ fn take_apart(text: &str) -> Plan<'_> {
                     let id = if taken(number) { format!("{}-{number}", kind.to_ascii_lowercase()) } else { number.to_owned() };
                     plan.sections.push(Section::new(id, title, block.line));
                 }
-                place = Place::Task;
+                place = Part::Task;
             }
             BlockKind::Heading { level, text } if level <= 3 => {
                 place = match text.to_ascii_lowercase().as_str() {
-                    "validation commands" => Place::Gates,
-                    _ if plan.sections.is_empty() => Place::Before,
-                    _ => Place::Elsewhere,
+                    "validation commands" => Part::Gates,
+                    _ if plan.sections.is_empty() => Part::Before,
+                    _ => Part::Elsewhere,
                 };
-                if matches!(place, Place::Before) {
+                if matches!(place, Part::Before) {
                     plan.context.push_str(&format!("{} {text}\n", "#".repeat(level)));
                 }
             }
@@ -70,22 +70,22 @@ fn take_apart(text: &str) -> Plan<'_> {
 }
 
 impl<'a> Plan<'a> {
-    fn put(&mut self, place: &Place, kind: &BlockKind<'a>, line: usize) {
+    fn put(&mut self, place: &Part, kind: &BlockKind<'a>, line: usize) {
         match (place, kind, self.sections.last_mut()) {
-            (Place::Task, BlockKind::Box(found), Some(section)) if !found.fenced => section.boxes.push(found.clone()),
-            (Place::Task, BlockKind::Text(text), Some(section)) => {
+            (Part::Task, BlockKind::Box(found), Some(section)) if !found.fenced => section.boxes.push(found.clone()),
+            (Part::Task, BlockKind::Text(text), Some(section)) => {
                 section.text.push_str(text);
                 section.text.push('\n');
             }
-            (Place::Task, BlockKind::Heading { level, text }, Some(section)) => {
+            (Part::Task, BlockKind::Heading { level, text }, Some(section)) => {
                 section.text.push_str(&format!("{} {text}\n", "#".repeat(*level)));
             }
-            (Place::Gates, BlockKind::Text(text), _) => self.gates.extend(command(text)),
-            (Place::Before, BlockKind::Text(text), _) => {
+            (Part::Gates, BlockKind::Text(text), _) => self.gates.extend(command(text)),
+            (Part::Before, BlockKind::Text(text), _) => {
                 self.context.push_str(text);
                 self.context.push('\n');
             }
-            (Place::Before | Place::Elsewhere, BlockKind::Box(found), _) if !found.fenced => {
+            (Part::Before | Part::Elsewhere, BlockKind::Box(found), _) if !found.fenced => {
                 self.notes.push((line, format!("the box '{}' belongs to no task, it is left alone", found.text)));
             }
             _ => {}

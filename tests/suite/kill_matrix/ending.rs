@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::scene::Scene;
+use crate::support::World;
 
 /// Named parts, each as text.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,19 +16,19 @@ pub struct Ending(BTreeMap<&'static str, String>);
 impl Ending {
     /// Everything that must be the same.
     pub fn of(scene: &Scene) -> Self {
-        let Ending(mut parts) = Ending::of_the_users(scene);
+        let Ending(mut parts) = Ending::of_the_users(&scene.world);
         let world = &scene.world;
         let refs = world.git(&["for-each-ref", "--format=%(refname) %(tree) %(subject)", "refs/ralph/"]);
-        // An attempt that was cut short is kept under one more name; `nothing_is_lost` looks into all of them.
-        let refs: Vec<&str> = refs.lines().filter(|line| !line.contains("/attempts/") && !line.contains("/adopted/")).collect();
+        // An attempt that was cut short is kept under one more name, and the next one has another number; `lost` looks into all of them.
+        let varies = |line: &str| ["/attempts/", "/abandoned/", "/adopted/"].iter().any(|part| line.contains(part));
+        let refs: Vec<&str> = refs.lines().filter(|line| !varies(line)).collect();
         parts.insert("refs", refs.join("\n"));
         parts.insert("journal", journal(scene));
         Ending(parts)
     }
 
     /// What of it is the user's own: HEAD, branches, index, work tree.
-    pub fn of_the_users(scene: &Scene) -> Self {
-        let world = &scene.world;
+    pub fn of_the_users(world: &World) -> Self {
         let mut parts = BTreeMap::new();
         parts.insert("HEAD", fs::read_to_string(world.path(".git/HEAD")).unwrap());
         let branches = world.git(&["for-each-ref", "--format=%(refname)", "refs/heads/"]);
@@ -37,6 +38,7 @@ impl Ending {
         let mut files = String::new();
         list(&world.repo, Path::new(""), &mut files);
         parts.insert("files", files);
+        parts.insert("merge", format!("under way: {}", world.exists(".git/MERGE_HEAD")));
         parts.insert("locks", locks(&world.path(".git")));
         Ending(parts)
     }
@@ -51,11 +53,11 @@ impl Ending {
     }
 }
 
-/// Which stories have landed, in order, and how it ended.
+/// Which stories have landed with how many files, in order, and how it ended.
 fn journal(scene: &Scene) -> String {
     let events = scene.events();
-    let landed: Vec<String> =
-        events.iter().filter(|event| event["event"] == "checkpoint-landed").map(|event| event["story"].to_string()).collect();
+    let landed = events.iter().filter(|event| event["event"] == "checkpoint-landed");
+    let landed: Vec<String> = landed.map(|event| format!("{} with {}", event["story"], event["files"])).collect();
     let last = events.last().map(|event| format!("{} {} {}", event["event"], event["end"]["why"], event["mode"]));
     format!("landed {}, ended {}", landed.join(" "), last.unwrap_or_default())
 }

@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
 use super::stand_in;
-use crate::support::{COMPLETE, World, which};
+use crate::support::{COMPLETE, World, program_from_scratch, which};
 
 /// A world that can be put back to where a command starts, as often as there are points to kill it at.
 pub struct Scene {
@@ -24,6 +23,9 @@ impl Scene {
         copy(&world.repo, &memory.path().join("repo"));
         // Programs stay where they are: a file system in memory may not let them run.
         world.repo = memory.path().join("repo");
+        // What is kept outside of the repository goes back with it.
+        let state_home = world.path(".git/state-home");
+        world.set_env("XDG_STATE_HOME", state_home.to_str().unwrap());
         stand_in::install(&world);
         mess(&world);
         world.stories(2, "max-retries = 3");
@@ -45,12 +47,26 @@ impl Scene {
         copy(&self.memory.path().join(name), &self.world.repo);
     }
 
+    /// Puts the key of the run back, as it was under a name: a run that is closed has let go of it.
+    pub fn restore_key(&self, name: &str) {
+        let (from, to) = (self.memory.path().join(name).join(".git/state-home"), self.world.path(".git/state-home"));
+        if from.exists() {
+            copy(&from, &to);
+        }
+    }
+
     /// The journal of the newest run.
     pub fn journal(&self) -> Option<PathBuf> {
         let runs = fs::read_dir(self.world.path(".git/ralph/runs/work")).ok()?;
         let numbers = runs.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
         let path = self.world.path(&format!(".git/ralph/runs/work/{}/journal.jsonl", numbers.max()?));
         path.exists().then_some(path)
+    }
+
+    /// A crash takes the end of the journal everywhere, a truncation only in the repository: from here on it is the crash.
+    pub fn forget_length(&self) {
+        let script = "if [ -d .git/state-home ]; then find .git/state-home -name tip -delete; fi";
+        assert!(self.world.command("sh", &["-c", script]).status().unwrap().success());
     }
 
     /// Its whole lines.
@@ -62,17 +78,17 @@ impl Scene {
 }
 
 /// Thousands of commands wait for the disk otherwise; whether a sync works is not what is tried here.
-fn in_memory() -> TempDir {
+pub fn in_memory() -> TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     tempfile::Builder::new().prefix("ralph-test-").tempdir_in(parent).unwrap()
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     if to.exists() {
         fs::remove_dir_all(to).unwrap();
     }
-    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    let status = program_from_scratch("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success(), "cp -a {} {}", from.display(), to.display());
 }
 

@@ -91,8 +91,14 @@ pub fn install(world: &World) {
         "{SWITCH}
          git={git}
          test -r {plan} || exec {git} \"$@\"
-         read mode at <{plan}
+         read mode at words <{plan}
          test $mode = agent && exec {git} \"$@\"
+         if test $mode = kill-at; then
+           tail -n 1 {repo}/.git/ralph/runs/work/1/journal.jsonl 2>/dev/null | grep -q \"\\\"event\\\":\\\"$at\\\"\" || exec {git} \"$@\"
+           test -z \"$words\" || {{ {git} \"$@\"; status=$?; }}
+           case $* in *\"$words\"*) echo >{fired}; kill -9 $PPID;; esac
+           exit $status
+         fi
          lines=0
          test $mode = count && lines=$(cat {repo}/.git/ralph/runs/work/*/journal.jsonl 2>/dev/null | wc -l)
          set -C; n=1; until echo \"$lines $*\" >{calls}/$n; do n=$((n+1)); done 2>/dev/null
@@ -120,10 +126,15 @@ pub fn install(world: &World) {
 
 /// Something shall happen at call `at`.
 pub fn arm(world: &World, mode: Mode, at: usize) {
-    plan(world, mode.name(), at);
+    plan(world, mode.name(), &at.to_string());
 }
 
-fn plan(world: &World, mode: &str, at: usize) {
+/// git-ralph shall be killed when an event is the last one in the journal: at the next call, or after the next one with some words.
+pub fn arm_at(world: &World, event: &str, words: &str) {
+    plan(world, "kill-at", &format!("{event} {words}"));
+}
+
+fn plan(world: &World, mode: &str, at: &str) {
     let calls = world.outside("calls");
     let _ = fs::remove_dir_all(&calls);
     let _ = fs::remove_file(world.outside("fired"));
@@ -139,7 +150,7 @@ pub fn disarm(world: &World) -> bool {
 
 /// Counts only.
 pub fn count(world: &World) {
-    plan(world, "count", 0);
+    plan(world, "count", "0");
 }
 
 /// The calls since `count`, in their order.

@@ -1,0 +1,214 @@
+//! What a line of a message can be enclosed in, so that a tag on it is no promise: code, comments, thinking. Pure.
+
+use crate::fence::Fence;
+
+/// Fences inside fences are told apart up to this depth.
+const DEEPEST: usize = 16;
+
+/// The code fences that are open, read in two ways.
+///
+/// A fence of three backticks with another one of three inside is closed by the end of the inner one, as Markdown has it. People
+/// and models who write such a thing mean the end of the outer one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fences {
+    markdown: Fence,
+    nested: Vec<(char, usize)>,
+}
+
+impl Fences {
+    /// Takes the next line, without its indent and bullet. Says whether it stands in a fence by either reading, and by both.
+    pub fn take(&mut self, text: &str, indented: bool) -> (bool, bool) {
+        if indented {
+            return (self.markdown.is_open() || !self.nested.is_empty(), self.surely_open());
+        }
+        let nested = self.nest(text);
+        let markdown = self.markdown.takes(text);
+        (markdown || nested, markdown && nested)
+    }
+
+    /// Whether a fence is open by both readings.
+    pub fn surely_open(&self) -> bool {
+        self.markdown.is_open() && !self.nested.is_empty()
+    }
+
+    fn nest(&mut self, text: &str) -> bool {
+        let was_open = !self.nested.is_empty();
+        let Some((mark, length, info)) = Fence::mark(text) else { return was_open };
+        match self.nested.last() {
+            Some((open, long)) if *open == mark && length >= *long && info.is_empty() => {
+                self.nested.pop();
+            }
+            // A longer fence was chosen so that others can stand in it.
+            Some((open, long)) if *open != mark || length < *long || info.is_empty() => {}
+            _ if self.nested.len() < DEEPEST => self.nested.push((mark, length)),
+            _ => {}
+        }
+        true
+    }
+}
+
+/// What encloses the lines that follow, until its end is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Enclosure(Option<Open>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Open {
+    end: &'static str,
+    /// In the middle of a paragraph, and therefore no longer than that.
+    inline: bool,
+}
+
+/// Blocks of thinking, wherever they begin.
+const THINKING: [(&str, &str); 6] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<reflection>", "</reflection>"),
+    ("<scratchpad>", "</scratchpad>"),
+];
+/// Code and quotations, at the beginning of a line; aider takes some of them for fences.
+const QUOTING: [(&str, &str); 6] = [
+    ("<source>", "</source>"),
+    ("<sourcecode>", "</sourcecode>"),
+    ("<code>", "</code>"),
+    ("<codeblock>", "</codeblock>"),
+    ("<pre>", "</pre>"),
+    ("<blockquote>", "</blockquote>"),
+];
+
+impl Enclosure {
+    /// Whether the next line is enclosed.
+    pub fn is_open(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A blank line ends a paragraph.
+    pub fn blank(&mut self) {
+        self.0 = self.0.filter(|open| !open.inline);
+    }
+
+    /// Takes the next line.
+    pub fn take(&mut self, line: &str) {
+        let text = without_code(line);
+        let mut rest = text.trim_start();
+        let mut begins = true;
+        while let Some(at) = match self.0 {
+            Some(open) => find(rest, open.end).map(|at| (at + open.end.len(), None)),
+            None => opening(rest, begins),
+        } {
+            let (behind, open) = at;
+            self.0 = open;
+            rest = &rest[behind..];
+            begins = false;
+        }
+    }
+}
+
+/// The first thing that encloses what follows, and where what follows begins.
+fn opening(text: &str, begins: bool) -> Option<(usize, Option<Open>)> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find('<').map(|at| from + at) {
+        let rest = &text[at..];
+        let at_start = begins && at == 0;
+        if rest.starts_with("<!--") {
+            return Some((at + 4, Some(Open { end: "-->", inline: !at_start })));
+        }
+        let quoting = if at_start { &QUOTING[..] } else { &[] };
+        if let Some((begin, end)) = THINKING.iter().chain(quoting).find(|(begin, _)| starts_with(rest, begin)) {
+            return Some((at + begin.len(), Some(Open { end, inline: false })));
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// A line without what stands in backticks on it.
+fn without_code(line: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        let (before, code) = rest.split_at(at);
+        kept.push_str(before);
+        let inner = code.trim_start_matches('`');
+        let marks = &code[..code.len() - inner.len()];
+        let end = inner.match_indices(marks).map(|(at, _)| at).find(|at| {
+            let alone = |c: Option<char>| c != Some('`');
+            alone(inner[..*at].chars().next_back()) && alone(inner[at + marks.len()..].chars().next())
+        });
+        if end.is_none() {
+            kept.push_str(marks);
+        }
+        rest = end.map_or(inner, |at| &inner[at + marks.len()..]);
+    }
+    kept + rest
+}
+
+/// Whether a text begins with a word of ASCII, in any letter case.
+pub fn starts_with(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
+
+/// Where a word of ASCII is, in any letter case.
+pub fn find(text: &str, word: &str) -> Option<usize> {
+    let first = word.as_bytes().first()?;
+    memchr::memchr_iter(*first, text.as_bytes()).find(|at| text.is_char_boundary(*at) && starts_with(&text[*at..], word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_enclosed_until_the_end_of_what_encloses_it() {
+        let table: &[(&str, bool)] = &[
+            ("<!-- a", true),
+            ("<!-- a\n\nb", true),
+            ("<!-- a -->", false),
+            ("<!-- a --> b <!-- c", true),
+            ("a <!-- b", true),
+            ("a <!-- b\n\n", false),
+            ("I escape `<!--` now", false),
+            ("I escape ``a ` <!--`` now", false),
+            ("a ` <!--", true),
+            ("<think>", true),
+            ("so: <Thinking> hm", true),
+            ("<think>a</THINK>", false),
+            ("<think>\n</thinking>", true),
+            ("<source>rust", true),
+            ("a <source>", false),
+            ("<source src='x'>", false),
+            ("<source>\nx\n</source>", false),
+            ("<blockquote>", true),
+        ];
+        for (text, open) in table {
+            let mut enclosure = Enclosure::default();
+            for line in text.split('\n') {
+                if line.is_empty() {
+                    enclosure.blank();
+                }
+                enclosure.take(line);
+            }
+            assert_eq!(enclosure.is_open(), *open, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fence_within_a_fence_is_read_in_both_ways() {
+        let table: &[(&str, (bool, bool))] = &[
+            ("```\na", (true, true)),
+            ("```\na\n```\nb", (false, false)),
+            ("```md\n```sh\na\n```\nb", (true, false)),
+            ("```md\n```sh\na\n```\n```\nb", (true, false)),
+            ("````md\n```sh\na\n```\n````\nb", (false, false)),
+            ("````md\n```sh\na\n```\nb", (true, true)),
+            ("~~~\n```\na", (true, true)),
+            ("~~~\n```\n~~~\na", (false, false)),
+        ];
+        for (text, expected) in table {
+            let mut fences = Fences::default();
+            let last = text.split('\n').map(|line| fences.take(line, false)).last();
+            assert_eq!(last, Some(*expected), "{text}");
+        }
+    }
+}

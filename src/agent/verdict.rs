@@ -1,0 +1,197 @@
+//! Verdicts in plain words: a line that says FAILED or BLOCKED without a promise tag. Pure.
+
+use super::signal::{Word, is_blank};
+
+/// What a verdict says.
+const REFUSALS: &[&str] = &["failed", "blocked"];
+/// What a verdict is on.
+const LABELS: &[&str] = &["verdict", "status", "result", "outcome", "conclusion", "promise", "signal", "story", "attempt", "work"];
+/// What may stand around a label.
+const FILLERS: &[&str] = &["final", "overall", "my", "the", "this", "is", "was", "has"];
+/// What comes instead of a reason where there is nothing to report.
+const NONE: &[&str] = &["no", "none", "nothing", "nobody", "never", "zero", "n"];
+/// Up to where the word of a verdict must have begun.
+const FARTHEST: usize = 80;
+
+/// The word that a line gives as its verdict; [`Scanner`](super::Scanner) says what counts as one.
+pub fn verdict(line: &str) -> Option<Word> {
+    let whole = undecorated(line);
+    let (mut text, mut labelled) = (whole, false);
+    while Word::at_start_of(text).is_none() {
+        let (first, rest) = text.split_at(text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len()));
+        labelled |= is_one_of(first, LABELS);
+        text = undecorated(rest);
+        if !is_one_of(first, LABELS) && !is_one_of(first, FILLERS) || whole.len() - text.len() > FARTHEST {
+            return None;
+        }
+    }
+    let (word, length) = Word::at_start_of(text).filter(|(word, _)| *word != Word::Complete)?;
+    let (said, tail) = text.split_at(length);
+    // A heading may be that of a list which is empty.
+    let heading = line.trim_start_matches(is_blank).starts_with('#') && said.contains(char::is_lowercase);
+    let begins = labelled || text.len() == whole.len();
+    (begins && !heading && (ends(tail) || has_reason(tail) || labelled && is_clause(tail))).then_some(word)
+}
+
+/// Whether a line could be one, from its first letter on. It is quick, and says yes too often.
+///
+/// Pays for the row `output: plain text`: words are told apart by their first two letters.
+pub fn may_be_verdict(line: &[u8]) -> bool {
+    let mut rest = line;
+    while let [first, second, ..] = rest {
+        if first.is_ascii_digit() {
+            return true;
+        }
+        if !BEGINNINGS.may_be(*first, *second) {
+            return false;
+        }
+        let refuses = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()));
+        if matches!(first | 0x20, b'f' | b'b') && REFUSALS.iter().any(refuses) {
+            return true;
+        }
+        let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let more = &rest[end..];
+        // What stands between two words may be a control sequence, or part of a character.
+        let between = more.iter().position(u8::is_ascii_alphanumeric).unwrap_or(more.len());
+        if more[..between].iter().any(|byte| *byte == b'\x1b' || !byte.is_ascii()) {
+            return true;
+        }
+        rest = &more[between..];
+    }
+    false
+}
+
+/// The first two letters of all words that a verdict can begin with.
+static BEGINNINGS: Beginnings = Beginnings::of_all_words();
+
+/// By the first letter, a bit for every second one.
+struct Beginnings([u32; 32]);
+
+impl Beginnings {
+    const fn of_all_words() -> Self {
+        let mut bits = [0; 32];
+        let all = [REFUSALS, LABELS, FILLERS];
+        let mut list = 0;
+        while list < all.len() {
+            let mut at = 0;
+            while at < all[list].len() {
+                let word = all[list][at].as_bytes();
+                bits[(word[0] & 31) as usize] |= 1 << (word[1] & 31);
+                at += 1;
+            }
+            list += 1;
+        }
+        Beginnings(bits)
+    }
+
+    /// In any letter case; other characters may be taken for letters.
+    fn may_be(&self, first: u8, second: u8) -> bool {
+        self.0[usize::from(first & 31)] >> (second & 31) & 1 == 1
+    }
+}
+
+/// A text from its first word on: without bullet, number, quotation mark, emphasis, or whatever else is neither letter nor digit.
+fn undecorated(text: &str) -> &str {
+    let mut text = text;
+    loop {
+        text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let Some(rest) = behind.strip_prefix(['.', ')']).filter(|_| behind.len() < text.len()) else { return text };
+        text = rest;
+    }
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// What follows the word, without the ends of emphasis and the like.
+fn behind(tail: &str) -> &str {
+    tail.trim_start_matches(|c: char| is_blank(c) || "*_`\"')]}".contains(c))
+}
+
+/// Whether nothing follows the word.
+fn ends(tail: &str) -> bool {
+    behind(tail).trim_start_matches(['.', '!', '…']).trim_matches(|c: char| !c.is_alphanumeric()).is_empty()
+}
+
+/// Whether a reason follows the word: something that is neither a number nor "none".
+fn has_reason(tail: &str) -> bool {
+    let rest = behind(tail);
+    let dashed =
+        || rest.strip_prefix(['–', '—']).or_else(|| rest.trim_start_matches('-').strip_prefix(' ').filter(|_| rest.starts_with('-')));
+    let Some(reason) = rest.strip_prefix(':').or_else(dashed) else { return false };
+    let reason = reason.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let first = reason.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    !first.starts_with(|c: char| c.is_numeric()) && !is_one_of(first, NONE)
+}
+
+/// Whether the sentence is over, or a part of it.
+fn is_clause(tail: &str) -> bool {
+    behind(tail).starts_with([',', ';', '(', '.', '!'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_verdicts() {
+        let refused = [
+            "FAILED",
+            "- FAILED",
+            "**FAILED**",
+            "* **Failed.**",
+            "> failed",
+            "❌ FAILED!",
+            "[FAILED]",
+            "2. BLOCKED",
+            "# FAILED",
+            "| FAILED |",
+            "FAILED: tests are red",
+            "**Failed**: tests are red",
+            "failed - tests are red",
+            "Blocked — needs a key",
+            "FAILED:",
+            "Verdict: FAILED",
+            "**Verdict:** `failed` (tests are red)",
+            "Status – BLOCKED, waiting for a key",
+            "Final result = failed",
+            "The story is blocked.",
+            "This attempt has failed.",
+            "The work FAILED; see above",
+            "\u{200b}- \u{200b}FAILED",
+        ];
+        for line in refused {
+            assert!(verdict(line).is_some() && may_be_verdict(undecorated(line).as_bytes()), "{line}");
+        }
+        let ordinary = [
+            "3 tests failed before, all pass now",
+            "Failed: 0",
+            "- Failed: none",
+            "Blocked: n/a",
+            "Failed: 1, passed: 3",
+            "0 failed",
+            "Failed tests are shown in red",
+            "- FAILED jobs are tried again",
+            "FAILED tests/test_x.py::test_y - assert 1 == 2",
+            "FAILED (failures=1)",
+            "Failed!  - Failed: 1, Passed: 3",
+            "test result: FAILED. 1 passed; 1 failed",
+            "tests/test_x.py::test_y FAILED",
+            "failed-over hosts come back",
+            "blocked_by is a column now",
+            "FAILEDX: a",
+            "Added the state BLOCKED.",
+            "Result: failed requests are tried again",
+            "The status is COMPLETE",
+            "The story is done: nothing is blocked.",
+            "## Failed",
+            "the",
+            "",
+        ];
+        for line in ordinary {
+            assert_eq!(verdict(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Before work goes on: what the user did on the branch or in the work tree since a clean stop is taken in, not lost.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::{Base, Branch};
+use crate::git::{Oid, RefList, RefUpdate};
+use crate::workspace::{Moment, Workspace};
+
+/// What was found between two pieces of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// Nothing: everything is as we left it.
+    Same,
+    /// The user committed on the branch: that commit is the checkpoint now.
+    Commits {
+        /// The new checkpoint.
+        checkpoint: Oid,
+    },
+    /// The user edited files: a snapshot of them is what attempts start from.
+    Edits {
+        /// The checkpoint, which may have moved too.
+        checkpoint: Oid,
+        /// The snapshot.
+        base: Oid,
+        /// How many paths; none if the user has only staged something.
+        files: usize,
+    },
+}
+
+impl Branch {
+    /// Checks that the branch is active and at the checkpoint; gives the tip if the user has committed on it.
+    ///
+    /// # Errors
+    /// A problem if HEAD is elsewhere or the branch has lost the checkpoint.
+    pub async fn verify_branch(&self, workspace: &Workspace, base: &Base) -> Result<Option<Oid>> {
+        self.verify_branch_in(workspace, &self.repo.refs().await?, base).await
+    }
+
+    /// Verifies the branch, then records everything of the user's that must survive the attempt. Called right before the
+    /// agent of the attempt with this label starts.
+    ///
+    /// # Errors
+    /// As [`Branch::verify_branch`].
+    pub async fn ready_for_attempt(&self, workspace: &Workspace, base: &Base, label: &str) -> Result<Option<Oid>> {
+        let (verified, guarded) = tokio::join!(self.verified_refs(workspace, base), workspace.record_files(label, &base.checkpoint));
+        let (refs, moved) = verified?;
+        guarded?;
+        workspace.reset_private_index_to(moved.as_ref()).await?;
+        workspace.note_baseline(Moment::Attempt)?;
+        workspace.record_refs(&refs).await?;
+        Ok(moved)
+    }
+
+    /// The refs, with the branch verified; and its tip, if the user has committed on it.
+    async fn verified_refs(&self, workspace: &Workspace, base: &Base) -> Result<(RefList, Option<Oid>)> {
+        if let Some(refs) = self.cached_refs(workspace, base) {
+            return Ok((refs, None));
+        }
+        let refs = self.repo.refs().await?;
+        let moved = self.verify_branch_in(workspace, &refs, base).await?;
+        Ok((refs, moved))
+    }
+
+    async fn verify_branch_in(&self, workspace: &Workspace, refs: &RefList, base: &Base) -> Result<Option<Oid>> {
+        let head = workspace.repo.head(refs).await?;
+        self.check_head(Some(&head))?;
+        let tip = head.oid().with_context(|| format!("{} has no commit", self.names.short_branch()))?;
+        self.check_holds_checkpoint(tip, base, Some("git ralph abort   to give the run up; nothing is lost")).await?;
+        Ok(Some(tip.clone()).filter(|tip| *tip != base.checkpoint))
+    }
+
+    /// Verifies the branch and takes in what the user did on it and in the work tree.
+    ///
+    /// # Errors
+    /// As [`Branch::verify_branch`], or if an operation of git is under way.
+    pub async fn adopt(&self, workspace: &Workspace, base: &Base) -> Result<Adopted> {
+        let looked = Instant::now();
+        // Before the walk: it writes times into our own index.
+        let stage_is_theirs = !workspace.index_is_ours();
+        let refs = self.repo.refs().await?;
+        let moved = self.verify_branch_in(workspace, &refs, base).await?;
+        workspace.check_nothing_under_way().await?;
+        workspace.reset_private_index_to(moved.as_ref()).await?;
+        let tip = moved.as_ref().unwrap_or(&base.checkpoint);
+        let snapshot = workspace.snapshot(tip).await?;
+        snapshot.check_whole()?;
+        let staged = if stage_is_theirs { workspace.staged(&snapshot.tree, tip).await? } else { None };
+        if snapshot.changes.is_empty() && staged.is_none() {
+            if refs.get(&self.names.checkpoint()) != Some(tip) {
+                self.save_adopted(tip, None).await?;
+            }
+            self.remember_refs(refs, looked);
+            let same = moved.is_none() && base.snapshot == base.checkpoint;
+            return Ok(if same { Adopted::Same } else { Adopted::Commits { checkpoint: tip.clone() } });
+        }
+        workspace.keep_more_raw_bytes(&snapshot.changes).await?;
+        let parents: Vec<&Oid> = [Some(tip), staged.as_ref()].into_iter().flatten().collect();
+        let base = self.repo.commit(&snapshot.tree, &parents, "the user's edits\n").await?;
+        self.save_adopted(tip, Some(&base)).await?;
+        Ok(Adopted::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
+    }
+
+    async fn save_adopted(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {
+        let mut updates = vec![RefUpdate::Set { name: self.names.checkpoint(), to: checkpoint.clone() }];
+        updates.extend(adopted.map(|base| RefUpdate::Set { name: self.names.adopted(base), to: base.clone() }));
+        self.repo.update_refs(&updates, "git ralph resume").await
+    }
+}

@@ -1,0 +1,171 @@
+//! Beginning a run: checks that touch nothing, then the initial state on a branch of its own.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::Branch;
+use crate::error::Problem;
+use crate::git::{Head, Oid, RefList, RefUpdate, Repo};
+use crate::names::{BRANCHES, Names, REFS};
+use crate::shell_word::quoted;
+use crate::workspace::{FirstLook, Notice, Workspace, has_looked, under_way_problem};
+
+/// Whether a run begins now or went down while it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// For the first time.
+    Fresh,
+    /// It was under way when the process died.
+    Again,
+}
+
+/// A run that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The commit "initial state".
+    pub initial: Oid,
+    /// Where a branch of an earlier run was kept, with its tip.
+    pub leftover: Option<(String, Oid)>,
+    /// What the user should hear of.
+    pub notices: Vec<Notice>,
+}
+
+/// Refuses, having touched nothing, if a run of this change cannot begin here.
+///
+/// # Errors
+/// A [`Problem`] that says why and what to do.
+pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
+    let unmerged = repo.git.call(["ls-files", "-u", "-z"]).working();
+    let (under_way, unmerged, refs, elsewhere) =
+        tokio::join!(repo.under_way(), unmerged.output(), repo.refs(), repo.checked_out_elsewhere());
+    if let Some(operation) = under_way? {
+        bail!(under_way_problem(operation));
+    }
+    if !unmerged?.is_empty() {
+        bail!(Problem::refused("the index has conflicts that are not resolved").hint("git status"));
+    }
+    let refs = refs?;
+    if refs.get(BRANCHES.trim_end_matches('/')).is_some() {
+        bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph <new name>"));
+    }
+    let kept = names.prefix();
+    for name in [REFS.trim_end_matches('/'), kept.trim_end_matches('/')] {
+        if let Some(oid) = refs.get(name) {
+            let problem = Problem::refused(format!("the ref '{name}' is in the way of refs below it, under which work is kept"));
+            bail!(problem.hint(format!("git branch <name> {}, and git update-ref -d {name}", oid.short())));
+        }
+    }
+    let branch = names.branch();
+    let below = format!("{branch}/");
+    if let Some(entry) = refs.below(&below).next() {
+        let short = entry.name.strip_prefix("refs/heads/").unwrap_or(&entry.name);
+        bail!(
+            Problem::refused(format!("the branch '{short}' is in the way of '{}'", names.short_branch()))
+                .hint(format!("git branch -m {} <new name>", quoted(short)))
+        );
+    }
+    if let Some((_, path)) = elsewhere?.into_iter().find(|(name, _)| *name == branch) {
+        bail!(
+            Problem::refused(format!("'{}' is checked out at {path}", names.short_branch()))
+                .hint(format!("git -C {} switch <other branch>", quoted(&path)))
+        );
+    }
+    if repo.place.head.branch() == Some(branch.as_str()) {
+        bail!(
+            Problem::refused(format!("'{}' is checked out here, but no run of it is open", names.short_branch()))
+                .hint("git switch <the branch to start from>")
+        );
+    }
+    Ok(())
+}
+
+/// Whether a start that was cut short had touched anything. The initial state may be that of an earlier run, which keeps its refs
+/// until the next start has moved them: only after that does a start look at the work tree.
+#[must_use]
+pub fn has_begun(refs: &RefList, names: &Names, run_dir: &Path) -> bool {
+    refs.get(&names.initial()).is_some() && has_looked(run_dir)
+}
+
+impl Branch {
+    /// Begins the run number `run` from `original`. Until the ref transaction, nothing of the user's is touched.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn begin(&self, workspace: &Workspace, original: &Head, run: u32, beginning: Beginning) -> Result<Begun> {
+        let mut refs = self.repo.refs().await?;
+        let begun_before = beginning == Beginning::Again && has_begun(&refs, &self.names, workspace.dir());
+        let recorded = refs.get(&self.names.initial()).filter(|_| begun_before).cloned();
+        let begun = match recorded {
+            Some(initial) => {
+                self.keep_later_stage(workspace, &initial, &refs).await?;
+                Begun { initial, leftover: None, notices: Vec::new() }
+            }
+            None => {
+                if self.archive(&refs, run).await? {
+                    refs = self.repo.refs().await?;
+                }
+                self.record_initial_state(workspace, original, run, &refs).await?
+            }
+        };
+        workspace.enter(original, &begun.initial).await?;
+        Ok(begun)
+    }
+
+    /// Keeps what the user has staged since the start was cut short: the index is about to be that of the initial state.
+    async fn keep_later_stage(&self, workspace: &Workspace, initial: &Oid, refs: &RefList) -> Result<()> {
+        let Some(staged) = workspace.staged(initial, initial).await? else { return Ok(()) };
+        if let Some(known) = refs.get(&self.names.index())
+            && self.repo.diff_trees(known, &staged).await?.is_empty()
+        {
+            return Ok(());
+        }
+        self.repo.update_refs(&[RefUpdate::Set { name: self.names.adopted(&staged), to: staged }], "git ralph start").await
+    }
+
+    async fn record_initial_state(&self, workspace: &Workspace, original: &Head, run: u32, refs: &RefList) -> Result<Begun> {
+        let parents: Vec<&Oid> = original.oid().into_iter().collect();
+        let FirstLook { tree, staged, notices } = workspace.first_look(original).await?;
+        let initial = self.repo.commit(&tree, &parents, "initial state\n").await?;
+        let leftover = self.create_refs(original.oid(), &staged, &initial, run, refs).await?;
+        Ok(Begun { initial, leftover, notices })
+    }
+
+    async fn create_refs(
+        &self,
+        base: Option<&Oid>,
+        staged: &Oid,
+        initial: &Oid,
+        run: u32,
+        refs: &RefList,
+    ) -> Result<Option<(String, Oid)>> {
+        let (branch, names) = (self.names.branch(), &self.names);
+        let create = |name: String, to: &Oid| RefUpdate::Create { name, to: to.clone() };
+        let mut updates = vec![create(names.index(), staged), create(names.initial(), initial), create(names.checkpoint(), initial)];
+        updates.extend(base.map(|base| create(names.base(), base)));
+        let leftover = refs.get(&branch).map(|tip| (names.leftover(run), tip.clone()));
+        match &leftover {
+            Some((name, tip)) => {
+                updates.push(create(name.clone(), tip));
+                updates.push(RefUpdate::Move { name: branch, to: initial.clone(), from: tip.clone() });
+            }
+            None => updates.push(create(branch, initial)),
+        }
+        self.repo.update_refs(&updates, &format!("git ralph start {}", names.short_branch())).await?;
+        Ok(leftover)
+    }
+
+    /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable. Says whether there was any.
+    async fn archive(&self, refs: &RefList, run: u32) -> Result<bool> {
+        let prefix = self.names.prefix();
+        let mut updates = Vec::new();
+        for entry in refs.below(&prefix) {
+            if let Some(name) = self.names.archived(&entry.name, run - 1) {
+                updates.push(RefUpdate::Set { name, to: entry.oid.clone() });
+                updates.push(RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() });
+            }
+        }
+        self.repo.update_refs(&updates, "git ralph start: earlier run").await?;
+        Ok(!updates.is_empty())
+    }
+}

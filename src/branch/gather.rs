@@ -1,0 +1,160 @@
+//! Before the gates: work that an attempt did beside the run's branch is brought onto it, so that the gates see what would land.
+//!
+//! Where HEAD contains the checkpoint, the work tree is the attempt's work as it stands; commits that it left on other lines are no
+//! part of it. Where HEAD does not, the work tree is without what earlier stories did, and would take that back if it landed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+
+use super::{Base, Branch};
+use crate::free_name::free_name;
+use crate::git::{Head, Merge, Oid, Reach, RefUpdate};
+use crate::names::attempt_label;
+use crate::story::StoryId;
+use crate::workspace::{Notice, Snapshot, Workspace};
+
+/// What was found before the gates.
+#[derive(Debug)]
+pub enum Gathered {
+    /// The work tree goes on from the checkpoint.
+    Whole,
+    /// It did not, and now it does.
+    Brought(Notice),
+    /// It cannot be made to; the attempt has failed for this reason.
+    Impossible(String),
+}
+
+/// The two lines of history that an attempt has left.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The tip of the branch; the checkpoint, if the branch is gone.
+    pub branch: Oid,
+    /// Where HEAD is, if it is anywhere.
+    pub head: Option<Oid>,
+}
+
+/// A checkpoint and a commit that is known to contain it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Above(Arc<Mutex<Option<(Oid, Oid)>>>);
+
+impl Above {
+    fn known(&self) -> MutexGuard<'_, Option<(Oid, Oid)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    pub fn new(tip: Option<Oid>, head: Option<&Head>, base: &Base) -> Self {
+        Lines { branch: tip.unwrap_or_else(|| base.checkpoint.clone()), head: head.and_then(Head::oid).cloned() }
+    }
+
+    fn record(&self, label: &str) -> String {
+        format!("{label} {} {}\n", self.branch, self.head.as_ref().map_or("-", Oid::as_str))
+    }
+
+    /// Whether the work tree has been made to contain both.
+    pub fn are_together(&self, workspace: &Workspace, label: &str) -> bool {
+        fs::read_to_string(note(workspace)).is_ok_and(|text| text == self.record(label))
+    }
+}
+
+/// Where it is written down which lines have been brought together.
+fn note(workspace: &Workspace) -> PathBuf {
+    workspace.dir().join("gathered")
+}
+
+impl Branch {
+    /// Makes the work tree contain the checkpoint and what is on the branch, if the agent has ended on another line of history. Doing
+    /// it twice is harmless.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn gather(&self, workspace: &Workspace, story: &StoryId, attempt: u32, base: &Base) -> Result<Gathered> {
+        if workspace.stands_on(&base.checkpoint) || self.head_is_above(workspace, &base.checkpoint).await? {
+            return Ok(Gathered::Whole);
+        }
+        // An agent that deletes every ref may have had its objects deleted too.
+        workspace.revive_object(&base.checkpoint).await?;
+        let refs = self.repo.refs().await?;
+        let head = workspace.head_after_agent(&refs).await?;
+        let lines = Lines::new(refs.get(&self.names.branch()).cloned(), head.as_ref(), base);
+        let label = attempt_label(story, attempt);
+        let brought = Notice::BroughtOver { from: words(head.as_ref()) };
+        if lines.are_together(workspace, &label) {
+            return Ok(Gathered::Brought(brought));
+        }
+        if workspace.turned_sparse().await? {
+            // What is there cannot be told from what was deleted; the landing says so.
+            return Ok(Gathered::Whole);
+        }
+        let snapshot = workspace.snapshot(&base.checkpoint).await?;
+        let work = self.repo.commit(&snapshot.tree, &lines.head.iter().collect::<Vec<_>>(), "work tree of an attempt\n").await?;
+        // Merging writes into files: what they held stays reachable.
+        let wanted = self.names.abandoned(story, attempt);
+        let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
+        self.repo.update_refs(&[RefUpdate::Create { name, to: work.clone() }], "git ralph").await?;
+        match self.all_together(&lines, &work, base).await? {
+            Err(paths) => Ok(Gathered::Impossible(conflict(head.as_ref(), &paths))),
+            Ok(tree) => {
+                self.switch(workspace, &snapshot, &tree, &label).await?;
+                fs::write(note(workspace), lines.record(&label)).context("cannot write what was brought together")?;
+                Ok(Gathered::Brought(brought))
+            }
+        }
+    }
+
+    async fn head_is_above(&self, workspace: &Workspace, checkpoint: &Oid) -> Result<bool> {
+        let head = workspace.head_in_files();
+        let above = workspace.repo.head_contains(checkpoint).await?;
+        if let Some(head) = head.filter(|_| above) {
+            *self.above.known() = Some((checkpoint.clone(), head));
+        }
+        Ok(above)
+    }
+
+    /// Whether a commit contains the checkpoint; the landing asks again what was asked before the gates.
+    pub(super) async fn is_above(&self, checkpoint: &Oid, commit: &Oid) -> Result<bool> {
+        let known = *self.above.known() == Some((checkpoint.clone(), commit.clone()));
+        Ok(known || checkpoint == commit || self.repo.is_ancestor(checkpoint, commit).await?)
+    }
+
+    /// What the checkpoint, the branch and the work tree are together; or the paths that conflict.
+    async fn all_together(&self, lines: &Lines, work: &Oid, base: &Base) -> Result<Result<Oid, Vec<PathBuf>>> {
+        let mut ours = base.checkpoint.clone();
+        let mut tree = None;
+        for theirs in [&lines.branch, work] {
+            if *theirs == ours {
+                continue;
+            }
+            match self.repo.merge(&ours, theirs).await? {
+                Merge::Clean(merged) => {
+                    ours = self.repo.commit(&merged, &[&ours, theirs], "lines of an attempt\n").await?;
+                    tree = Some(merged);
+                }
+                Merge::Conflict(paths) => return Ok(Err(paths)),
+            }
+        }
+        match tree {
+            Some(tree) => Ok(Ok(tree)),
+            None => self.repo.tree_of(work).await.map(Ok),
+        }
+    }
+
+    async fn switch(&self, workspace: &Workspace, snapshot: &Snapshot, tree: &Oid, label: &str) -> Result<()> {
+        let changes = self.repo.diff_trees(&snapshot.tree, tree).await?;
+        workspace.make_room(&changes, label)?;
+        workspace.repo.switch_tree(&workspace.private_index(), &snapshot.tree, tree, Reach::Everywhere).await.map(drop)
+    }
+}
+
+pub(super) fn words(head: Option<&Head>) -> String {
+    head.map_or_else(|| "a broken HEAD".to_owned(), Head::words)
+}
+
+fn conflict(head: Option<&Head>, paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    format!("the work was done on {} and conflicts with the checkpoint in {}", words(head), paths.join(", "))
+}

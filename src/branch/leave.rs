@@ -1,0 +1,375 @@
+//! The way back to the original branch: cleanup brings the loop's work along uncommitted, abort leaves it in a ref.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use super::{Base, Branch};
+use crate::error::Problem;
+use crate::git::{Head, Merge, Oid, Reach, RefList, RefUpdate};
+use crate::shell_word::quoted;
+use crate::workspace::{Moment, Notice, Snapshot, SubmoduleRecord, Switch, Treatment, Workspace};
+
+/// Ends our reflog messages. A repeated finish uses it to tell our move of HEAD from a `git switch` by the user.
+const BY_US: &str = " (git ralph)";
+
+/// Which way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// With everything that the loop did, as uncommitted changes.
+    Cleanup,
+    /// With the work tree and the index as they were before the start.
+    Abort,
+}
+
+/// Back on the original branch.
+#[derive(Debug)]
+pub struct Left {
+    /// The ref that keeps the run's last state.
+    pub kept: String,
+    /// Where the original is, if it has moved since the start.
+    pub moved_to: Option<Oid>,
+    /// What was moved on the way.
+    pub notices: Vec<Notice>,
+}
+
+/// Everything that the way back depends on.
+#[derive(Clone, Debug)]
+pub struct Leaving<'a> {
+    /// Which way.
+    pub route: Route,
+    /// Where the run started.
+    pub original: &'a Head,
+    /// The commit "initial state".
+    pub initial: &'a Oid,
+    /// Where the run stands.
+    pub base: &'a Base,
+    /// Whether an earlier try was cut short, so that HEAD may be anywhere between.
+    pub again: bool,
+}
+
+/// What a walk of the work tree had trouble with.
+#[derive(Debug, Default)]
+pub struct WalkTrouble {
+    /// What git said about paths that it could not keep.
+    pub unkept: Option<String>,
+    /// Why files are kept byte for byte, if they are.
+    pub unconverted: Option<String>,
+    /// How many files the user has edited since an earlier try was cut short, in ways that conflict with the work tree as it will be.
+    pub conflicting: usize,
+}
+
+/// A way back that is known to be free: nothing has been touched yet.
+#[derive(Debug)]
+pub enum LeavePlan {
+    /// An earlier try got all the way.
+    Done,
+    /// Still to go.
+    Go {
+        /// The work tree as it is.
+        here: Oid,
+        /// The work tree as it will be.
+        target: Oid,
+        /// The run's last state, to be kept.
+        tip: Oid,
+        /// Where HEAD is.
+        head: Option<Head>,
+        /// The original's commit, if it has moved since the start.
+        moved_to: Option<Oid>,
+        /// The refs as they are.
+        refs: RefList,
+        /// What the walk had trouble with.
+        trouble: Box<WalkTrouble>,
+    },
+}
+
+impl Branch {
+    /// Finds the way back, touching nothing.
+    ///
+    /// # Errors
+    /// A [`Problem`] if the original branch is gone, in use, or conflicts.
+    pub async fn plan_leaving(&self, workspace: &Workspace, leaving: &Leaving<'_>) -> Result<LeavePlan> {
+        workspace.recover_switch().await?;
+        let refs = self.repo.refs().await?;
+        let kept = refs.get(&self.names.done());
+        if leaving.again && kept.is_some() && refs.get(&self.names.branch()).is_none() {
+            return Ok(LeavePlan::Done);
+        }
+        let head = workspace.head_after_agent(&refs).await?;
+        self.check_leaving(leaving, &refs, head.as_ref()).await?;
+        let current = self.destination(leaving.original, &refs)?;
+        let moved_to = current.filter(|current| Some(*current) != leaving.original.oid());
+        if let Some(way) = self.fast_plan(workspace, leaving, &refs, head.as_ref(), moved_to).await? {
+            return Ok(way);
+        }
+        // Before the walk: it writes times into our own index.
+        let staged = !workspace.index_is_ours();
+        let here = workspace.snapshot(&leaving.base.checkpoint).await?;
+        let recorded = kept.filter(|_| leaving.again);
+        let tip = match recorded {
+            Some(tip) => tip.clone(),
+            None => self.last_state(workspace, &here, staged, &refs, head.as_ref(), leaving.base).await?,
+        };
+        let source = match leaving.route {
+            Route::Cleanup => &tip,
+            Route::Abort => leaving.initial,
+        };
+        let target = match moved_to {
+            Some(current) => self.merged(current, source, leaving.original).await?,
+            None => source.clone(),
+        };
+        let (target, tip, conflicting) = match recorded {
+            Some(recorded) => {
+                let (target, tip, conflicting) =
+                    self.with_later_edits(workspace, &here.tree, recorded, &target, current, head.as_ref()).await?;
+                let tip = self.with_later_stage(workspace, &here.tree, tip, current, &refs, staged).await?;
+                (target, self.with_later_commits(tip, &refs, head.as_ref()).await?, conflicting)
+            }
+            None => (target, tip, 0),
+        };
+        let moved_to = moved_to.cloned();
+        let Snapshot { tree, unkept, unconverted, .. } = here;
+        let trouble = Box::new(WalkTrouble { unkept, unconverted, conflicting });
+        Ok(LeavePlan::Go { here: tree, target, tip, head, moved_to, refs, trouble })
+    }
+
+    /// Goes back. Killed anywhere, planning and leaving again ends in the same place.
+    ///
+    /// # Errors
+    /// If git fails; the run's last state is under a ref by then.
+    pub async fn leave(&self, workspace: &Workspace, route: Route, plan: LeavePlan, original: &Head) -> Result<Left> {
+        let kept = self.names.done();
+        let mut notices = Vec::new();
+        let LeavePlan::Go { here, target, tip, head, moved_to, refs, trouble } = plan else {
+            return Ok(Left { kept, moved_to: None, notices });
+        };
+        self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip }], "git ralph finish").await?;
+        let WalkTrouble { unkept, unconverted, conflicting } = *trouble;
+        if conflicting > 0 {
+            notices.push(Notice::EditsTakenOut { files: conflicting, kept: kept.clone() });
+        }
+        notices.extend(unconverted.map(|error| Notice::Unconverted { error }));
+        match unkept {
+            Some(errors) if route == Route::Abort => workspace.move_unkept_aside(&errors, "finish", &mut notices).await?,
+            other => notices.extend(other.map(|error| Notice::Unkept { error })),
+        }
+        let back = self.repo.diff_trees(&here, &target).await?;
+        if !back.is_empty() {
+            let reach = if route == Route::Abort { Reach::Everywhere } else { Reach::AsConfigured };
+            let switch = Switch { from: &here, to: &target, changes: &back, reach, label: "finish" };
+            workspace.switch(&switch, &mut notices).await?;
+        }
+        if route == Route::Cleanup {
+            workspace.restore_raw_bytes(&back).await?;
+            // What was not written again has the permissions that somebody may have given it since.
+            workspace.restore_modes_of(&back)?;
+        } else {
+            workspace.restore_beyond_trees(&back, Moment::Start, Moment::Start, "finish", &mut notices).await?;
+            notices.extend(workspace.restore_submodules(SubmoduleRecord::Of(Moment::Start), &kept).await?);
+            notices.extend(workspace.restore_nested(Treatment::BackTo(Moment::Start), "finish")?);
+            notices.extend(workspace.restore_ignored(Treatment::BackTo(Moment::Start), "finish")?);
+            notices.extend(workspace.changed_ignored_directories());
+        }
+        notices.extend(workspace.clear_operations("finish")?);
+        self.head_back(workspace, original, head.as_ref()).await?;
+        self.index_back(workspace, moved_to.as_ref(), &target, &refs, &mut notices).await?;
+        self.drop_refs(&refs).await?;
+        Ok(Left { kept, moved_to, notices })
+    }
+
+    async fn check_leaving(&self, leaving: &Leaving<'_>, refs: &RefList, head: Option<&Head>) -> Result<()> {
+        if !leaving.again {
+            self.check_head(head)?;
+        }
+        if let Some(tip) = refs.get(&self.names.branch()) {
+            self.check_holds_checkpoint(tip, leaving.base, None).await?;
+        }
+        let Some(original) = leaving.original.branch() else { return Ok(()) };
+        if let Some((_, path)) = self.repo.checked_out_elsewhere().await?.into_iter().find(|(name, _)| name == original) {
+            bail!(
+                Problem::refused(format!("the original branch '{}' is checked out at {path}", leaving.original.words()))
+                    .hint(format!("git -C {} switch <other branch>", quoted(&path)))
+                    .hint("git ralph finish --keep   to stay on the run's branch")
+            );
+        }
+        Ok(())
+    }
+
+    /// The commit that the original is at now.
+    fn destination<'a>(&self, original: &'a Head, refs: &'a RefList) -> Result<Option<&'a Oid>> {
+        match original {
+            Head::Detached { oid } => Ok(Some(oid)),
+            Head::Branch { name, oid } => match refs.get(name) {
+                Some(current) => Ok(Some(current)),
+                None => bail!(
+                    Problem::refused(format!("the original branch '{}' no longer exists", original.words()))
+                        .hint(format!("git branch {} {}   to bring it back where it was", quoted(&original.words()), oid.short()))
+                        .hint("git ralph finish --keep   to stay on the run's branch")
+                ),
+            },
+            Head::Unborn { name } => match refs.get(name) {
+                None => Ok(None),
+                Some(_) => bail!(
+                    Problem::refused(format!("the original branch '{}' had no commit at the start and has one now", original.words()))
+                        .hint("git ralph finish --keep   to stay on the run's branch")
+                ),
+            },
+        }
+    }
+
+    /// A commit that holds everything there is: the branch's tip if nothing is left beside it.
+    async fn last_state(
+        &self,
+        workspace: &Workspace,
+        here: &Snapshot,
+        staged: bool,
+        refs: &RefList,
+        head: Option<&Head>,
+        base: &Base,
+    ) -> Result<Oid> {
+        let staged = if staged { workspace.staged(&here.tree, &base.checkpoint).await? } else { None };
+        let parents = self.rescue_parents(refs.get(&self.names.branch()), head, staged.as_ref(), &base.checkpoint);
+        if here.changes.is_empty() && parents.len() == 1 {
+            return Ok(base.checkpoint.clone());
+        }
+        self.repo.commit(&here.tree, &parents, "last state of the run\n").await
+    }
+
+    /// What the user has edited since an earlier try was cut short comes along; and it is kept with the run's last state. If it conflicts
+    /// with where we go, that is all that is done with it: gives the number of such files.
+    async fn with_later_edits(
+        &self,
+        workspace: &Workspace,
+        here: &Oid,
+        recorded: &Oid,
+        target: &Oid,
+        current: Option<&Oid>,
+        head: Option<&Head>,
+    ) -> Result<(Oid, Oid, usize)> {
+        let from_run: HashSet<PathBuf> = self.repo.diff_trees(recorded, here).await?.into_iter().map(|change| change.path).collect();
+        let from_target = self.repo.diff_trees(target, here).await?;
+        let edited = from_target.iter().filter(|change| from_run.contains(&change.path)).count();
+        if edited == 0 {
+            // Every file is as the run left it or already as it shall be.
+            return Ok((target.clone(), recorded.clone(), 0));
+        }
+        let from_original = match current {
+            Some(current) => self.repo.diff_trees(current, here).await?.len(),
+            None => usize::MAX,
+        };
+        // The work tree is on its way from the run's last state, unless the user has switched to the original.
+        let left = head.and_then(Head::branch) != Some(self.names.branch().as_str())
+            && !workspace.repo.last_move_of_head().await?.ends_with(BY_US);
+        let ancestor = current.filter(|_| left && from_original < from_run.len()).unwrap_or(recorded);
+        let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was cut short\n").await?;
+        let common = self.repo.commit(&self.tree(ancestor).await?, &[], "common\n").await?;
+        let ours = self.repo.commit(&self.tree(target).await?, &[&common], "target\n").await?;
+        let theirs = self.repo.commit(&self.tree(here).await?, &[&common], "here\n").await?;
+        match self.repo.merge(&ours, &theirs).await? {
+            Merge::Clean(tree) => Ok((tree, tip, 0)),
+            Merge::Conflict(_) => Ok((target.clone(), tip, edited)),
+        }
+    }
+
+    /// What the user has only staged since an earlier try was cut short is kept with the run's last state.
+    async fn with_later_stage(
+        &self,
+        workspace: &Workspace,
+        here: &Oid,
+        tip: Oid,
+        current: Option<&Oid>,
+        refs: &RefList,
+        staged: bool,
+    ) -> Result<Oid> {
+        let Some(staged) = (if staged { workspace.staged(here, &tip).await? } else { None }) else { return Ok(tip) };
+        // The earlier try may have put the index of the start back, or what was staged then on top of what has moved.
+        for known in [refs.get(&self.names.index()), current].into_iter().flatten() {
+            if self.repo.diff_trees(known, &staged).await?.is_empty() {
+                return Ok(tip);
+            }
+        }
+        self.repo.commit(&self.tree(&tip).await?, &[&tip, &staged], "last state of the run\n").await
+    }
+
+    /// Commits that the user made on the run's branch, or on no branch, since an earlier try was cut short are kept with the run's last
+    /// state: HEAD is about to leave them, and the branch is about to be deleted.
+    async fn with_later_commits(&self, tip: Oid, refs: &RefList, head: Option<&Head>) -> Result<Oid> {
+        let detached = head.filter(|head| head.branch().is_none()).and_then(Head::oid);
+        let left: Vec<Oid> = refs.get(&self.names.branch()).into_iter().chain(detached).cloned().collect();
+        let loose = self.repo.loose_commits(left, &[&tip]).await?;
+        if loose.is_empty() {
+            return Ok(tip);
+        }
+        let parents: Vec<&Oid> = [&tip].into_iter().chain(&loose).collect();
+        self.repo.commit(&self.tree(&tip).await?, &parents, "last state of the run\n").await
+    }
+
+    async fn tree(&self, treeish: &Oid) -> Result<Oid> {
+        self.repo.tree_of(treeish).await
+    }
+
+    pub(super) async fn merged(&self, current: &Oid, source: &Oid, original: &Head) -> Result<Oid> {
+        match self.repo.merge(current, source).await? {
+            Merge::Clean(tree) => Ok(tree),
+            Merge::Conflict(paths) => {
+                let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
+                let short = self.names.short_branch();
+                bail!(
+                    Problem::refused(format!("'{}' has moved on and conflicts with the run in:{}", original.words(), list.concat()))
+                        .hint(format!("git merge {}   on {short} to resolve it there, then finish again", quoted(&original.words())))
+                        .hint("git ralph finish --keep   to stay on the run's branch")
+                )
+            }
+        }
+    }
+
+    async fn head_back(&self, workspace: &Workspace, original: &Head, head: Option<&Head>) -> Result<()> {
+        if head.and_then(Head::branch) != Some(self.names.branch().as_str()) && head.map(Head::words) == Some(original.words()) {
+            return Ok(());
+        }
+        let reason = format!("checkout: moving from {} to {}{BY_US}", self.names.short_branch(), original.words());
+        match original {
+            Head::Branch { name, .. } | Head::Unborn { name } => workspace.repo.attach_head(name, &reason).await,
+            Head::Detached { oid } => workspace.repo.detach_head(oid, &reason).await,
+        }
+    }
+
+    /// The user's index of before the start; on a branch that has moved, what was staged then on top of what is there now.
+    async fn index_back(
+        &self,
+        workspace: &Workspace,
+        moved_to: Option<&Oid>,
+        here: &Oid,
+        refs: &RefList,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        let Some(current) = moved_to else {
+            return self.original_index_back(workspace, here, refs, notices).await;
+        };
+        let tree = match refs.get(&self.names.index()) {
+            Some(staged) => match self.repo.merge(current, staged).await? {
+                Merge::Clean(tree) => tree,
+                Merge::Conflict(_) => {
+                    notices.push(Notice::NotStagedAgain { kept: self.names.index() });
+                    current.clone()
+                }
+            },
+            None => current.clone(),
+        };
+        // Reading all of a tree into an index takes longer than everything else; mostly a few entries differ.
+        let changes = self.repo.diff_trees(here, &tree).await?;
+        workspace.index_repo().set_entries(&workspace.private_index(), &changes).await?;
+        workspace.install_index(&workspace.private_index()).await
+    }
+
+    /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
+    async fn drop_refs(&self, refs: &RefList) -> Result<()> {
+        let prefix = self.names.prefix();
+        let internal = |name: &str| self.names.kind(name).is_some_and(|own| own.run.is_none() && own.kind.is_internal());
+        let own = refs.below(&prefix).filter(|entry| internal(&entry.name)).map(|entry| (entry.name.clone(), entry.oid.clone()));
+        let branch = refs.get(&self.names.branch()).map(|tip| (self.names.branch(), tip.clone()));
+        let updates: Vec<RefUpdate> = branch.into_iter().chain(own).map(|(name, from)| RefUpdate::Delete { name, from }).collect();
+        self.repo.update_refs(&updates, "git ralph finish").await
+    }
+}

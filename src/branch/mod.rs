@@ -1,0 +1,112 @@
+//! The run's branch and refs: begin, land, roll back, adopt, undo, leave. This is what is true; what is on the disk is in
+//! [`crate::workspace`].
+//!
+//! An attempt is a transaction: it lands as a checkpoint on the branch, or what it did is kept under a ref and its directory is put
+//! back. Every action here is told which workspace it is about, and assumes nothing about where that is.
+
+mod adopt;
+mod begin;
+pub mod dry_run;
+mod gather;
+mod land;
+mod leave;
+mod leave_fast;
+mod original_index;
+mod ref_cache;
+mod roll_back;
+mod undo;
+
+pub use adopt::Adopted;
+pub use begin::{Beginning, Begun, has_begun, preflight};
+pub use gather::Gathered;
+pub use land::{Landed, Style};
+pub use leave::{LeavePlan, Leaving, Left, Route};
+pub use roll_back::RolledBack;
+pub use undo::TakenBack;
+
+use anyhow::{Result, bail};
+use gather::Above;
+use ref_cache::RefCache;
+
+use crate::error::Problem;
+pub use crate::git::Signature;
+use crate::git::{Head, Oid, RefList, RefUpdate, Repo};
+use crate::names::Names;
+
+/// The commits that a run stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The last checkpoint, or the initial state: where the branch is between attempts.
+    pub checkpoint: Oid,
+    /// What the work tree holds between attempts: the checkpoint, or a snapshot with the user's edits on it.
+    pub snapshot: Oid,
+}
+
+/// The branch of one run, with the refs that belong to it.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    /// The user's repository.
+    pub repo: Repo,
+    /// The names of the run's refs.
+    pub names: Names,
+    ref_cache: RefCache,
+    above: Above,
+}
+
+impl Branch {
+    /// The branch of the run that `names` are of.
+    #[must_use]
+    pub fn new(repo: Repo, names: Names) -> Self {
+        Branch { repo, names, ref_cache: RefCache::default(), above: Above::default() }
+    }
+
+    /// What moves the branch to a commit from where it was when `refs` were listed. If something else has moved it since then, the
+    /// transaction fails, and nothing of that is lost.
+    fn move_branch_to(&self, refs: &RefList, to: &Oid) -> Vec<RefUpdate> {
+        let update = |name: String| match refs.get(&name) {
+            Some(from) if from == to => None,
+            Some(from) => Some(RefUpdate::Move { name, to: to.clone(), from: from.clone() }),
+            // It is gone, or broken and therefore not listed.
+            None => Some(RefUpdate::Set { name, to: to.clone() }),
+        };
+        [self.names.branch(), self.names.checkpoint()].into_iter().filter_map(update).collect()
+    }
+
+    /// Refuses to go on if HEAD is not on the run's branch.
+    fn check_head(&self, head: Option<&Head>) -> Result<()> {
+        let short = self.names.short_branch();
+        if head.and_then(Head::branch) == Some(self.names.branch().as_str()) {
+            return Ok(());
+        }
+        let at = head.map_or_else(|| "nothing".to_owned(), Head::words);
+        bail!(Problem::refused(format!("HEAD is on {at}, not on {short}")).hint(format!("git switch {short}")))
+    }
+
+    /// Refuses to go on if the branch has lost the last checkpoint; `hint` is one more way out.
+    async fn check_holds_checkpoint(&self, tip: &Oid, base: &Base, hint: Option<&str>) -> Result<()> {
+        if *tip == base.checkpoint || self.repo.is_ancestor(&base.checkpoint, tip).await? {
+            return Ok(());
+        }
+        let (short, checkpoint) = (self.names.short_branch(), base.checkpoint.short());
+        let problem = Problem::refused(format!("{short} is at {}, which does not contain the last checkpoint {checkpoint}", tip.short()))
+            .hint(format!("git reset --keep {checkpoint}   to go back to the checkpoint"));
+        bail!(hint.into_iter().fold(problem, |problem, hint| problem.hint(hint)))
+    }
+
+    /// The parents of a commit that shall keep everything: the checkpoint, HEAD, the branch, what is staged.
+    fn rescue_parents<'a>(
+        &self,
+        tip: Option<&'a Oid>,
+        head: Option<&'a Head>,
+        staged: Option<&'a Oid>,
+        checkpoint: &'a Oid,
+    ) -> Vec<&'a Oid> {
+        let mut parents = vec![checkpoint];
+        for oid in [head.and_then(Head::oid), tip, staged].into_iter().flatten() {
+            if !parents.contains(&oid) {
+                parents.push(oid);
+            }
+        }
+        parents
+    }
+}

@@ -1,0 +1,128 @@
+//! The repository: its state, who commits, hooks, signing, room on the disk.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::super::context::Context;
+use super::check;
+use crate::config::git_config::boolean;
+use crate::error::Problem;
+use crate::git::is_anonymous;
+use crate::report::{Check, Health};
+use crate::shell_word::quoted;
+
+const MIB: u64 = 1024 * 1024;
+/// With less, not even a small run gets far.
+const TOO_LITTLE: u64 = 64 * MIB;
+const LITTLE: u64 = 1024 * MIB;
+/// The hooks that a commit would run.
+const OF_COMMITS: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"];
+
+/// There is no repository to check.
+pub fn nowhere(error: &anyhow::Error) -> Check {
+    let check = Check::new("repository", Health::Red, format!("{error:#}"));
+    let hint = error.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints().first().cloned());
+    check.mended_by(hint.unwrap_or_else(|| "cd <a repository>, or git init".to_owned()))
+}
+
+/// Everything about the repository.
+pub async fn checks(context: &Context) -> Vec<Check> {
+    vec![
+        check("repository", repository(context).await),
+        check("identity", identity(context).await),
+        check("hooks", hooks(context).await),
+        check("signing", signing(context).await),
+        disk(context),
+    ]
+}
+
+/// Whether anything is under way, and whether we may write.
+async fn repository(context: &Context) -> Result<Check> {
+    let (name, place) = ("repository", &context.repo.place);
+    for dir in [&place.common_dir, &place.git_dir, &place.top] {
+        if rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_err() {
+            let found = format!("{} cannot be written", dir.display());
+            return Ok(Check::new(name, Health::Red, found).mended_by(format!("chmod u+w {}", quoted(&dir.display().to_string()))));
+        }
+    }
+    if let Some(operation) = context.repo.under_way().await? {
+        let found = format!("a {operation} is under way in this work tree");
+        return Ok(Check::new(name, Health::Red, found).mended_by(format!("git status, which says how to finish or abort the {operation}")));
+    }
+    Ok(Check::new(name, Health::Green, format!("{}, on {}", place.top.display(), place.head.words())))
+}
+
+async fn identity(context: &Context) -> Result<Check> {
+    let answer = context.repo.git.call(["var", "GIT_COMMITTER_IDENT"]).answer().await?;
+    let name = "identity";
+    if answer.code != 0 {
+        let found = "none is configured: commits would be made as git-ralph <git-ralph@localhost>";
+        return Ok(Check::new(name, Health::Note, found).mended_by("git config user.name <you>, and git config user.email <address>"));
+    }
+    let ident = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    let who = ident.split_once('>').map_or(ident.clone(), |(who, _)| format!("{who}>"));
+    Ok(Check::new(name, Health::Green, who))
+}
+
+/// The hooks that there are, and what checkpoints do about them.
+async fn hooks(context: &Context) -> Result<Check> {
+    let name = "hooks";
+    let plain = context.as_user();
+    let dir = plain.call(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).line().await?;
+    let is_there = |hook: &&str| rustix::fs::access(Path::new(&dir).join(hook), rustix::fs::Access::EXEC_OK).is_ok();
+    let there: Vec<&str> = OF_COMMITS.into_iter().filter(is_there).collect();
+    let gates = context.config.read_last("ralph.hooks", boolean)?.unwrap_or(false);
+    let words = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Ok(match (gates, there.is_empty()) {
+        (true, _) => Check::new(name, Health::Green, format!("{words}; pre-commit and commit-msg are gates (ralph.hooks)")),
+        (false, true) => Check::new(name, Health::Green, "none that a commit would run"),
+        (false, false) => Check::new(name, Health::Note, format!("{words}: checkpoints do not run them"))
+            .mended_by("git config ralph.hooks true, if pre-commit and commit-msg shall be gates"),
+    })
+}
+
+/// Whether checkpoints are signed; if they are to be, one is signed where nobody will find it.
+async fn signing(context: &Context) -> Result<Check> {
+    let name = "signing";
+    let wanted = context.config.read_last("ralph.sign", boolean)?.unwrap_or(false);
+    if !wanted {
+        let asked = context.as_user().call(["config", "--type=bool", "--get", "commit.gpgSign"]).answer().await?;
+        return Ok(if asked.stdout.starts_with(b"true") {
+            Check::new(name, Health::Note, "commit.gpgSign is set, checkpoints are not signed all the same")
+                .mended_by("git config ralph.sign true, if the key can be used without asking")
+        } else {
+            Check::new(name, Health::Green, "checkpoints are not signed")
+        });
+    }
+    let scratch = tempfile::tempdir()?;
+    let repo = context.repo.clone();
+    let repo = if is_anonymous(&repo.git).await? { repo.under_stand_in() } else { repo };
+    let git = repo.git.with_env([("GIT_OBJECT_DIRECTORY", scratch.path().as_os_str().to_owned())]);
+    let tree = git.call(["mktree"]).input("").line().await?;
+    let answer = git.call(["commit-tree", "-S", &tree]).input("a trial signature\n").answer().await?;
+    Ok(if answer.code == 0 {
+        Check::new(name, Health::Green, "checkpoints are signed (ralph.sign); a trial signature worked")
+    } else {
+        let why = answer.errors().lines().last().unwrap_or_default().trim().to_owned();
+        Check::new(name, Health::Red, format!("a trial signature failed: {why}"))
+            .mended_by("git config user.signingKey <key>, or git config ralph.sign false")
+    })
+}
+
+fn disk(context: &Context) -> Check {
+    let name = "disk";
+    let places = [&context.repo.place.common_dir, &context.repo.place.top];
+    let free = places
+        .iter()
+        .filter_map(|dir| rustix::fs::statvfs(dir.as_path()).ok())
+        .map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+        .min();
+    let Some(free) = free else { return Check::new(name, Health::Note, "how much room there is is not known") };
+    let words = if free < LITTLE { format!("{} MiB free", free / MIB) } else { format!("{} GiB free", free / MIB / 1024) };
+    match free {
+        free if free < TOO_LITTLE => Check::new(name, Health::Red, words).mended_by("git ralph prune, and make room on the disk"),
+        free if free < LITTLE => Check::new(name, Health::Note, format!("only {words}")).mended_by("git ralph prune"),
+        _ => Check::new(name, Health::Green, words),
+    }
+}

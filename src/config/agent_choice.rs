@@ -1,0 +1,32 @@
+//! Which agent is to work: a name, or a command with its arguments.
+
+use serde::{Deserialize, Serialize};
+
+use super::setting_type::SettingType;
+
+/// Which agent is to work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentChoice {
+    /// A program with its arguments.
+    Command(Vec<String>),
+    /// One that is configured by name.
+    Named(String),
+}
+
+/// Text is always a name: `-- CMD…` and `command` of the change file are special, because a command has several words.
+impl SettingType for AgentChoice {
+    type Value = Self;
+    const FORM: &'static str = "<name>";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Ok(AgentChoice::Named(text.to_owned()))
+    }
+
+    fn shown(value: &Self) -> Vec<String> {
+        vec![match value {
+            AgentChoice::Named(name) => name.clone(),
+            AgentChoice::Command(words) => format!("-- {}", words.join(" ")),
+        }]
+    }
+}

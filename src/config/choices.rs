@@ -1,0 +1,93 @@
+//! Settings whose value is one of a few words: each word is written once, with its meaning.
+
+use serde::{Deserialize, Serialize};
+
+use super::git_config::boolean;
+use super::setting_type::SettingType;
+
+/// Makes an enum that is the type of a setting; `else` names a function for further ways to write a value.
+macro_rules! choice {
+    ($(#[$about:meta])* $name:ident {
+        $word:literal => $variant:ident $meaning:literal
+        $(, $more_words:literal => $more_variants:ident $more_meanings:literal)* $(,)?
+    } $(else $otherwise:ident)?) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name {
+            #[doc = $meaning]
+            #[serde(rename = $word)]
+            $variant,
+            $(
+                #[doc = $more_meanings]
+                #[serde(rename = $more_words)]
+                $more_variants,
+            )*
+        }
+
+        impl SettingType for $name {
+            type Value = Self;
+            const FORM: &'static str = concat!($word $(, "|", $more_words)*);
+            const WORDS: &'static [(&'static str, &'static str)] = &[($word, $meaning) $(, ($more_words, $more_meanings))*];
+
+            fn from_text(text: &str) -> Result<Self, String> {
+                match text {
+                    $word => Ok(Self::$variant),
+                    $($more_words => Ok(Self::$more_variants),)*
+                    _ => None $(.or_else(|| $otherwise(text)))?.ok_or_else(|| not_one_of(text, Self::WORDS)),
+                }
+            }
+
+            fn shown(value: &Self) -> Vec<String> {
+                let word = match value {
+                    Self::$variant => $word,
+                    $(Self::$more_variants => $more_words,)*
+                };
+                vec![word.to_owned()]
+            }
+        }
+    };
+}
+
+fn not_one_of(text: &str, words: &[(&str, &str)]) -> String {
+    let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    format!("'{text}' is not one of {}", words.join(", "))
+}
+
+choice! {
+    /// What happens when the loop has ended.
+    Finish {
+        "ask" => Ask "ask on a terminal, else leave the run open",
+        "cleanup" => Cleanup "back to the original branch, everything uncommitted",
+        "keep" => Keep "stay on the run's branch",
+    }
+}
+
+choice! {
+    /// What happens when an allowance of the agent is used up.
+    LimitWait {
+        "wait" => Wait "wait until it comes back",
+        "stop" => Stop "end the loop; the run stays open",
+    }
+}
+
+choice! {
+    /// What an attempt comes to that says it is done and has changed nothing.
+    EmptyDiff {
+        "warn" => Warn "the story lands, with a warning",
+        "fail" => Fail "the attempt has failed",
+    }
+}
+
+choice! {
+    /// Whether the terminal is to call the user when the loop has ended.
+    Bell {
+        "true" => Ring "always",
+        "false" => Silent "never",
+        "auto" => Auto "unless the terminal says that the user is looking at it",
+    } else bell_by_boolean
+}
+
+/// `yes`, `off` and the like, as git has them.
+fn bell_by_boolean(text: &str) -> Option<Bell> {
+    boolean(text).ok().map(|rings| if rings { Bell::Ring } else { Bell::Silent })
+}

@@ -1,0 +1,110 @@
+//! The layers that a setting can be set in: option, `git -c`, change file, git config, built-in default.
+
+use anyhow::{Result, anyhow};
+
+use super::git_config::{GitConfig, GitLayer};
+use super::setting::{Origin, Setting};
+use super::setting_type::{SettingType, TimeLimit};
+
+/// The value of a setting of the given type.
+pub type Value<T> = <T as SettingType>::Value;
+
+/// Where to look for settings.
+pub struct Layers<'a> {
+    /// What the change file is called.
+    pub path: Option<&'a str>,
+    /// What git's configuration says.
+    pub git: &'a GitConfig,
+}
+
+impl Layers<'_> {
+    /// The value of the strongest layer that has one, given what option and change file say.
+    ///
+    /// # Errors
+    /// If a value in git's configuration cannot be read.
+    pub fn strongest<T: SettingType>(
+        &self,
+        key: &str,
+        flag: Option<(Value<T>, &'static str)>,
+        in_file: Option<Value<T>>,
+    ) -> Result<Option<Setting<Value<T>>>> {
+        if let Some((value, option)) = flag {
+            return Ok(Some(Setting::new(value, Origin::Flag(option))));
+        }
+        if let Some(setting) = self.git.setting::<T>(GitLayer::Command, key)? {
+            return Ok(Some(setting));
+        }
+        if let Some(value) = in_file {
+            return Ok(Some(Setting::new(value, Origin::ChangeFile(self.path.unwrap_or_default().to_owned()))));
+        }
+        self.git.setting::<T>(GitLayer::Files, key)
+    }
+}
+
+/// The value that was found, or the default, which is read like any other value.
+///
+/// # Errors
+/// If the default cannot be read, which a test of the table rules out.
+pub fn or_default<T: SettingType>(found: Option<Setting<Value<T>>>, key: &str, default: &str) -> Result<Setting<Value<T>>> {
+    if let Some(setting) = found {
+        return Ok(setting);
+    }
+    let value = T::from_text(default).map_err(|why| anyhow!("bad value for {key} in {}: {why}", Origin::Default))?;
+    Ok(Setting::new(value, Origin::Default))
+}
+
+/// The time limit of our own git calls, if set. It is asked for alone, because it is needed before the change is known, and a
+/// bad value of another setting must not keep `doctor` from its work.
+///
+/// # Errors
+/// If the value cannot be read.
+pub fn git_timeout(git: &GitConfig) -> Result<Option<Setting<Value<TimeLimit>>>> {
+    Layers { path: None, git }.strongest::<TimeLimit>("ralph.gitTimeout", None, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{ChangeFile, FileSettings, Flags, GitConfig, Settings};
+
+    fn git(entries: &[(&str, &str, &str)]) -> GitConfig {
+        let bytes: Vec<u8> = entries.iter().flat_map(|(s, k, v)| format!("{s}\0file:x\0{k}\n{v}\0").into_bytes()).collect();
+        GitConfig::parse(&bytes).unwrap()
+    }
+
+    #[test]
+    fn the_strongest_layer_wins_and_is_named() {
+        let settings = FileSettings { max_retries: Some(4), ..FileSettings::default() };
+        let file = ChangeFile { settings, ..ChangeFile::default() };
+        let files = [("global", "ralph.maxretries", "5")];
+        let both = [("global", "ralph.maxretries", "5"), ("command", "ralph.maxretries", "6")];
+        let flags = Flags { max_retries: Some(7), ..Flags::default() };
+        let none = Flags::default();
+        let retries = |flags, file, entries: &[_]| {
+            let setting = Settings::resolve(flags, file, &git(entries)).unwrap().max_retries;
+            (setting.value, setting.origin.to_string())
+        };
+        assert_eq!(retries(&none, None, &[]), (3, "built-in default".into()));
+        assert_eq!(retries(&none, None, &files), (5, "global git config (file:x)".into()));
+        assert_eq!(retries(&none, Some((&file, "x.toml")), &files), (4, "x.toml".into()));
+        assert_eq!(retries(&none, Some((&file, "x.toml")), &both), (6, "git -c".into()));
+        assert_eq!(retries(&flags, Some((&file, "x.toml")), &both), (7, "option --max-retries".into()));
+    }
+
+    #[test]
+    fn a_list_is_taken_whole_from_the_strongest_layer() {
+        let file = |gates: &[&str]| ChangeFile {
+            settings: FileSettings { verify: Some(gates.iter().map(|gate| (*gate).to_owned()).collect()), ..FileSettings::default() },
+            ..ChangeFile::default()
+        };
+        let verify = |file: Option<&ChangeFile>, entries: &[_]| {
+            let file = file.map(|file| (file, "x.toml"));
+            Settings::resolve(&Flags::default(), file, &git(entries)).unwrap().verify.value
+        };
+        let files = [("global", "ralph.verify", "a"), ("local", "ralph.verify", "b")];
+        let both = [("global", "ralph.verify", "a"), ("command", "ralph.verify", "c"), ("command", "ralph.verify", "")];
+        assert_eq!(verify(None, &[]), Vec::<String>::new());
+        assert_eq!(verify(None, &files), ["a", "b"]);
+        assert_eq!(verify(Some(&file(&["d"])), &files), ["d"]);
+        assert_eq!(verify(Some(&file(&["d"])), &both), Vec::<String>::new());
+    }
+}

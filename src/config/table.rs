@@ -1,0 +1,224 @@
+//! The table of settings: the one place where a setting is defined.
+//!
+//! # Adding a setting
+//!
+//! 1. Add an entry here. Entries stand in the order of the manual, of `git ralph config` and of a new change file.
+//!
+//!    ```text
+//!    keep_going: YesNo {
+//!        key: "ralph.keepGoing",
+//!        default: "false",
+//!        help: "Whether the run goes on with other stories when one has failed.",
+//!        option: "--keep-going" at 105 "Go on with other stories when one has failed",
+//!        file: "keep-going",
+//!        comment: "Go on with other stories when one has failed.",
+//!    }
+//!    ```
+//!
+//! 2. Use `settings.keep_going.value` where the setting matters.
+//! 3. Run `RALPH_BLESS=1 cargo test --test suite -- man_pages help`, and look at the difference.
+//!
+//! Only a value of a new kind needs more: an `impl SettingType` in `setting_type.rs`, or a `choice!` in `choices.rs` if it is one
+//! of a few words, and its name in the imports below.
+//!
+//! From the entry follow the field in [`Settings`]; the option of `start` and `resume` with its help, its completion and its
+//! place in the journal; the key of the change file with its errors, and its lines in a new change file; the key in git's
+//! configuration; the line of `git ralph config`; and the paragraph in the manual. `tests/suite/config_keys.rs` goes over the
+//! table and checks all of that.
+//!
+//! # Entries
+//!
+//! The parts of an entry, in this order:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `name: Type` | the field in [`Settings`], and how a value is read and shown |
+//! | `key` | the key in git's configuration, `ralph.camelCase`; every setting can be set there |
+//! | `form` | the form of a value in the manual, where that of the type is not clear enough |
+//! | `default` | the default, as text: the field is a `Setting<_>` … |
+//! | `unset` | … or, in words, what happens when it is not set: the field is an `Option<Setting<_>>` … |
+//! | `empty` | … or, in words, what an empty list means: the field is a `Setting<Vec<_>>` … |
+//! | `per_agent` | … or, in words, the default of a key `ralph.<name>.…`: there is no field, `agent/invocation.rs` reads it |
+//! | `help` | what it means, a sentence for the manual |
+//! | `option` | the option, if there is one: the name of its value, its place in the help, its help; the default is added |
+//! | `file` | the key in the change file, if it can be set there |
+//! | `example` | its value in a new change file, as TOML; otherwise the default stands there |
+//! | `comment` | the line above it in a new change file; without one it joins the setting before it |
+//!
+//! One setting has a second key in the change file: `command` sets `agent`, and excludes it; `change_file.rs` reads it.
+
+use anyhow::Result;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use toml::de::DeTable;
+
+use super::agent_choice::AgentChoice;
+use super::change_file::ChangeFile;
+use super::choices::{Bell, EmptyDiff, Finish, LimitWait};
+use super::define::{settings, when};
+use super::flags::Written;
+use super::git_config::GitConfig;
+use super::key::Key;
+use super::layers::{Layers, Value, or_default};
+use super::listing::Listed;
+use super::setting::{Origin, Setting};
+use super::setting_type::{Dollars, Number, SettingType, ShellCommand, Text, TextList, Time, TimeLimit, Tokens, YesNo};
+use super::toml_value::Reader;
+
+settings! {
+    agent: AgentChoice {
+        key: "ralph.agent",
+        unset: "the first known client that is installed, on a terminal",
+        help: "The agent that works: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one that ralph.<name>.cmd names.",
+        option: "--agent" <NAME> at 10
+            "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see `ralph.<name>.cmd`",
+        file: "agent",
+        example: "\"claude\"",
+        comment: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see ralph.<name>.cmd …",
+    }
+    model: Text {
+        key: "ralph.model",
+        form: "<model>",
+        unset: "the agent's own choice",
+        help: "The model that a known client is told to use.",
+        option: "--model" <MODEL> at 20 "The model that the agent is told to use",
+        file: "model",
+        example: "\"opus\"",
+    }
+    agent_cmd: ShellCommand {
+        key: "ralph.<name>.cmd",
+        per_agent: "the client of that name",
+        help: "The command line of an agent of your own, run by sh; the prompt comes on its standard input.",
+    }
+    agent_args: TextList {
+        key: "ralph.<name>.args",
+        form: "<argument>",
+        per_agent: "none",
+        help: "One more argument for that agent; may be set more than once, and an empty value clears those before it.",
+    }
+    agent_format: Text {
+        key: "ralph.<name>.format",
+        form: "text|aider|claude|qwen|codex|opencode|gemini|goose|copilot",
+        per_agent: "that of the client of that name, else text",
+        help: "How to read what that agent prints.",
+    }
+    verify: TextList {
+        key: "ralph.verify",
+        form: "<command>",
+        empty: "none",
+        help: "A gate, run by sh: it must succeed before a story counts as done; may be set more than once, and an empty value clears those before it.",
+        option: "--verify" <CMD> at 60 "A command that must succeed before a story counts as done; may be given more than once",
+        file: "verify",
+        example: "[\"cargo test\"]",
+        comment: "Gates: commands that must succeed before a story counts as done.",
+    }
+    max_retries: Number {
+        key: "ralph.maxRetries",
+        default: "3",
+        help: "How many attempts a story gets after its first one.",
+        option: "--max-retries" <N> at 50 "Retries after a story's first attempt",
+        file: "max-retries",
+        comment: "Retries after a story's first attempt.",
+    }
+    max_cost: Dollars {
+        key: "ralph.maxCost",
+        unset: "no limit",
+        help: "No more agents are started once the run has cost this much.",
+        option: "--max-cost" <USD> at 30 "Start no more agents once the run has cost this many dollars",
+        file: "max-cost",
+        example: "20.0",
+        comment: "What the whole run may use up.",
+    }
+    max_tokens: Tokens {
+        key: "ralph.maxTokens",
+        unset: "no limit",
+        help: "No more agents are started once the run has used this many tokens.",
+        option: "--max-tokens" <N> at 40 "Start no more agents once the run has used this many tokens, such as 500k or 2M",
+        file: "max-tokens",
+        example: "\"5M\"",
+    }
+    limit_wait: LimitWait {
+        key: "ralph.limitWait",
+        default: "wait",
+        help: "What happens when the agent's allowance is used up: wait until it comes back, or end the loop.",
+    }
+    limit_pause: Time {
+        key: "ralph.limitPause",
+        default: "5m",
+        help: "The first wait for an allowance of which nobody said when it comes back; each further one is twice as long, up to an hour.",
+    }
+    attempt_timeout: TimeLimit {
+        key: "ralph.attemptTimeout",
+        default: "60m",
+        help: "Time limit for an attempt.",
+        option: "--attempt-timeout" <D> at 70 "Time limit for an attempt, 0 for none",
+        file: "attempt-timeout",
+        comment: "Time limits: for a whole attempt, without output, for one gate.",
+    }
+    idle_timeout: TimeLimit {
+        key: "ralph.idleTimeout",
+        default: "15m",
+        help: "Time limit for an agent that prints nothing.",
+        option: "--idle-timeout" <D> at 80 "Time limit without output, 0 for none",
+        file: "idle-timeout",
+    }
+    verify_timeout: TimeLimit {
+        key: "ralph.verifyTimeout",
+        default: "30m",
+        help: "Time limit for one gate.",
+        file: "verify-timeout",
+    }
+    linger_timeout: Time {
+        key: "ralph.lingerTimeout",
+        default: "10s",
+        help: "How long an agent that has promised may be silent before it is ended; its promise still counts.",
+    }
+    grace: Time {
+        key: "ralph.grace",
+        default: "10s",
+        help: "How long a process that is asked to end has before it is killed.",
+    }
+    git_timeout: TimeLimit {
+        key: "ralph.gitTimeout",
+        unset: "30s for questions, none for work",
+        help: "Time limit for each git command that git-ralph runs.",
+    }
+    finish: Finish {
+        key: "ralph.finish",
+        default: "ask",
+        help: "What happens when the loop has ended; where nobody can be asked, ask leaves the run open.",
+        option: "--finish" <MODE> at 110 "What happens at the end: ask, cleanup or keep",
+        file: "finish",
+        comment: "What happens at the end: ask, cleanup or keep.",
+    }
+    hooks: YesNo {
+        key: "ralph.hooks",
+        default: "false",
+        help: "Whether the repository's pre-commit and commit-msg hooks are run, as gates.",
+    }
+    sign: YesNo {
+        key: "ralph.sign",
+        default: "false",
+        help: "Whether checkpoints are signed.",
+    }
+    empty_diff: EmptyDiff {
+        key: "ralph.emptyDiff",
+        default: "warn",
+        help: "What happens when an agent says that a story is done, and nothing has changed but the marks of the story: it lands with a warning, or the attempt has failed.",
+    }
+    on_finish: ShellCommand {
+        key: "ralph.onFinish",
+        unset: "none",
+        help: "A command, run by sh, with the event as JSON on its standard input, when a run ends.",
+    }
+    on_story: ShellCommand {
+        key: "ralph.onStory",
+        unset: "none",
+        help: "A command, run by sh, with the event as JSON on its standard input, when a story lands or fails.",
+    }
+    bell: Bell {
+        key: "ralph.bell",
+        default: "auto",
+        help: "Whether the terminal's bell rings and it is asked for a notification when a run ends.",
+    }
+}

@@ -1,0 +1,46 @@
+//! What a merge, rebase, cherry-pick, revert or bisect that is under way keeps in the git directory: the one list of it.
+
+/// One file or directory of an unfinished operation.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationFile {
+    /// Its path in the git directory.
+    pub name: &'static str,
+    /// The operation that is under way while it is there; none if it may outlive one.
+    pub operation: Option<&'static str>,
+    /// The files that name commits: itself, or files in it.
+    pub commits: &'static [&'static str],
+}
+
+const fn file(name: &'static str) -> OperationFile {
+    OperationFile { name, operation: None, commits: &[] }
+}
+
+const fn of(name: &'static str, operation: &'static str, commits: &'static [&'static str]) -> OperationFile {
+    OperationFile { name, operation: Some(operation), commits }
+}
+
+/// Everything that is moved aside when an operation is left under way. In a reftable repository the first three are refs.
+pub const OPERATION_FILES: [OperationFile; 19] = [
+    of("MERGE_HEAD", "merge", &["MERGE_HEAD"]),
+    of("CHERRY_PICK_HEAD", "cherry-pick", &["CHERRY_PICK_HEAD"]),
+    of("REVERT_HEAD", "revert", &["REVERT_HEAD"]),
+    of("rebase-merge", "rebase", &["rebase-merge/autostash", "rebase-merge/orig-head", "rebase-merge/stopped-sha"]),
+    of("rebase-apply", "rebase", &["rebase-apply/autostash", "rebase-apply/orig-head", "rebase-apply/stopped-sha"]),
+    of("sequencer", "cherry-pick or revert", &[]),
+    of("BISECT_LOG", "bisect", &[]),
+    of("BISECT_START", "bisect", &[]),
+    OperationFile { name: "MERGE_AUTOSTASH", operation: None, commits: &["MERGE_AUTOSTASH"] },
+    OperationFile { name: "REBASE_HEAD", operation: None, commits: &["REBASE_HEAD"] },
+    file("MERGE_MSG"),
+    file("MERGE_MODE"),
+    file("MERGE_RR"),
+    file("AUTO_MERGE"),
+    file("SQUASH_MSG"),
+    file("BISECT_NAMES"),
+    file("BISECT_TERMS"),
+    file("BISECT_EXPECTED_REV"),
+    file("BISECT_ANCESTORS_OK"),
+];
+
+/// Names a commit that an operation has left, too, but is no part of one: it is never moved.
+pub const ORIG_HEAD: &str = "ORIG_HEAD";

@@ -1,0 +1,96 @@
+//! Moving files and directories, also to another file system, where renaming is not possible.
+
+use std::fs::{self, File, FileTimes, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// Moves whatever is at `from` to `to`, where nothing is yet. Nothing is removed before all of it is copied.
+///
+/// # Errors
+/// If it cannot be moved; then all of it is still at `from`.
+pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => carry(from, to),
+        other => other,
+    }
+}
+
+fn carry(from: &Path, to: &Path) -> io::Result<()> {
+    if let Err(error) = copy(from, to) {
+        // Half a copy is of no use, and the original is untouched.
+        let _ = remove(to);
+        return Err(error);
+    }
+    remove(from)
+}
+
+/// A copy of anything, with permissions and times; links are copied as links.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let meta = from.symlink_metadata()?;
+    if meta.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
+    }
+    if meta.is_dir() {
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return fs::set_permissions(to, meta.permissions());
+    }
+    if !meta.is_file() {
+        let kind = FileType::from_raw_mode(meta.mode());
+        return Ok(mknodat(CWD, to, kind, Mode::from_raw_mode(meta.mode()), meta.rdev())?);
+    }
+    fs::copy(from, to)?;
+    keep_time(to, &meta)
+}
+
+/// Gives a copy the modification time of its original and waits until it is on the disk.
+fn keep_time(copy: &Path, original: &Metadata) -> io::Result<()> {
+    let file = File::open(copy)?;
+    file.set_times(FileTimes::new().set_modified(original.modified()?))?;
+    file.sync_all()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_renamed_is_copied_with_its_modes_links_and_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("sub")).unwrap();
+        fs::write(from.join("sub/secret"), "s").unwrap();
+        fs::set_permissions(from.join("sub/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(from.join("sub"), fs::Permissions::from_mode(0o700)).unwrap();
+        symlink("../nowhere", from.join("link")).unwrap();
+        mknodat(CWD, from.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let before = from.join("sub/secret").metadata().unwrap().modified().unwrap();
+        carry(&from, &to).unwrap();
+        assert!(from.symlink_metadata().is_err());
+        let secret = to.join("sub/secret").metadata().unwrap();
+        assert_eq!((secret.mode() & 0o7777, secret.modified().unwrap()), (0o600, before));
+        assert_eq!(to.join("sub").metadata().unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("../nowhere"));
+        assert_eq!(FileType::from_raw_mode(to.join("fifo").metadata().unwrap().mode()), FileType::Fifo);
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_the_original_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("from"), "all").unwrap();
+        assert!(carry(&dir.path().join("from"), &dir.path().join("no/such/place")).is_err());
+        assert_eq!(fs::read_to_string(dir.path().join("from")).unwrap(), "all");
+    }
+}

@@ -1,0 +1,37 @@
+//! Stories that the user marked as done: in the source at the start, or later between two loops.
+
+use anyhow::Result;
+
+use super::{Activity, Event, OpenRun, SourcePlace};
+use crate::error::Problem;
+use crate::story::StoryId;
+
+impl OpenRun {
+    /// Writes down what the source says at the beginning of the run: that is believed, and nothing that it says later.
+    pub(super) async fn believe_source(&mut self, source: Option<SourcePlace>) -> Result<()> {
+        let Some(source) = source else { return Ok(()) };
+        let material = source.material()?;
+        let (kind, done) = (material.kind, material.done().map_err(Problem::fatal)?);
+        if self.branch.repo.carries(source.in_work_tree().as_deref()).await.is_ok_and(|carried| !carried) {
+            self.reporter().activity(&Activity::SourceNotCarried { path: source.path() });
+        }
+        self.record(Event::SourceRead { kind, done }).await
+    }
+
+    /// What the user has marked since the last checkpoint is believed too; what an agent has marked is in the checkpoint.
+    pub(super) async fn believe_edits(&mut self) -> Result<()> {
+        let Some(kind) = self.state.source_kind else {
+            let source = self.site.changes.load(self.change())?.source;
+            return self.believe_source(source).await;
+        };
+        let Some(source) = self.site.changes.load(self.change()).ok().and_then(|loaded| loaded.source_of(Some(kind))) else {
+            return Ok(());
+        };
+        let Some(path) = source.in_work_tree() else { return Ok(()) };
+        let Some(now) = source.material().ok().and_then(|material| material.done().ok()) else { return Ok(()) };
+        let Some(text) = self.branch.repo.file_at(&self.base()?.checkpoint, &path).await? else { return Ok(()) };
+        let before = source.material_with(text)?.done().unwrap_or_default();
+        let done: Vec<StoryId> = now.into_iter().filter(|story| !before.contains(story)).collect();
+        if done.is_empty() { Ok(()) } else { self.record(Event::SourceRead { kind, done }).await }
+    }
+}

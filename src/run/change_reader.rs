@@ -1,0 +1,201 @@
+//! The one reader of a change: its file, and the source of its stories where that is elsewhere.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::{OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Store, openspec_archived, openspec_changes};
+use crate::config::{ChangeFile, Flags, GitConfig, Settings, parse_change_file};
+use crate::error::Problem;
+use crate::safe_read;
+use crate::story::source::{Kind, Material};
+use crate::story::{Change, ChangeName, Story, StoryId};
+
+/// Reads the changes of a repository.
+#[derive(Clone, Debug)]
+pub struct ChangeReader {
+    store: Store,
+    top: PathBuf,
+    cwd: PathBuf,
+}
+
+/// A change as it was read, once: whatever is asked about it is answered from this.
+#[derive(Clone, Debug)]
+pub struct LoadedChange {
+    /// Its name.
+    pub name: ChangeName,
+    /// What its file says; of an OpenSpec change without a file, only the source.
+    pub file: ChangeFile,
+    /// What errors and listings call the file.
+    pub shown: String,
+    /// Where the stories are kept, if not in the file.
+    pub source: Option<SourcePlace>,
+    /// What was read; none of a change without a file.
+    text: Option<String>,
+}
+
+impl ChangeReader {
+    /// For the store of a repository and a work tree of it; `cwd` is where paths are typed.
+    #[must_use]
+    pub fn new(store: Store, top: PathBuf, cwd: PathBuf) -> Self {
+        ChangeReader { store, top, cwd }
+    }
+
+    /// A path as a person would type it.
+    #[must_use]
+    pub fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.cwd).unwrap_or(path).display().to_string()
+    }
+
+    /// Reads a change's file.
+    ///
+    /// # Errors
+    /// A [`Problem`] if there is no such change, or its file cannot be understood.
+    pub fn load(&self, name: &ChangeName) -> Result<LoadedChange> {
+        let shown = self.shown(&self.store.change_file(name));
+        match self.text(name)? {
+            Some(text) => self.parse(name, shown, text),
+            None => {
+                let Some(source) = self.openspec(name)? else { bail!(self.unknown(name, &shown)?) };
+                let file = ChangeFile { source: Some(source.clone()), ..ChangeFile::default() };
+                Ok(self.loaded(name, source, file, None))
+            }
+        }
+    }
+
+    /// Reads a change again, which opens its file once; none if its stories are in the file and it has not changed.
+    ///
+    /// # Errors
+    /// As [`ChangeReader::load`].
+    pub fn reload(&self, before: &LoadedChange) -> Result<Option<LoadedChange>> {
+        if before.source.is_some() || before.text.is_none() {
+            return self.load(&before.name).map(Some);
+        }
+        match self.text(&before.name)? {
+            text if text == before.text => Ok(None),
+            Some(text) => self.parse(&before.name, before.shown.clone(), text).map(Some),
+            None => self.load(&before.name).map(Some),
+        }
+    }
+
+    fn text(&self, name: &ChangeName) -> Result<Option<String>> {
+        let path = self.store.change_file(name);
+        match safe_read::text(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.shown(&path))),
+        }
+    }
+
+    fn parse(&self, name: &ChangeName, shown: String, text: String) -> Result<LoadedChange> {
+        let file = parse_change_file(&text, &shown).map_err(Problem::fatal)?;
+        Ok(self.loaded(name, shown, file, Some(text)))
+    }
+
+    fn loaded(&self, name: &ChangeName, shown: String, file: ChangeFile, text: Option<String>) -> LoadedChange {
+        let source = file.source.as_ref().map(|path| SourcePlace::new(&self.top, path));
+        LoadedChange { name: name.clone(), file, shown, source, text }
+    }
+
+    /// The OpenSpec change of that name, which needs no change file.
+    fn openspec(&self, name: &ChangeName) -> Result<Option<String>> {
+        let path = format!("{OPENSPEC_CHANGES}/{name}");
+        if name.as_str() != "archive" && self.top.join(&path).is_dir() {
+            return Ok(Some(path));
+        }
+        match openspec_archived(&self.top, name.as_str()) {
+            Some(archive) => {
+                bail!(Problem::refused(format!("the OpenSpec change '{name}' is archived in {archive}")).hint("git ralph list"))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn unknown(&self, name: &ChangeName, shown: &str) -> Result<Problem> {
+        let known = self.known()?;
+        let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
+        Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
+    }
+
+    /// Every change that has a file or has ever been run.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn known(&self) -> Result<BTreeSet<ChangeName>> {
+        let openspec = openspec_changes(&self.top).into_iter().filter_map(|name| name.parse().ok());
+        Ok(self.store.changes()?.into_iter().chain(self.store.changes_with_runs()?).chain(openspec).collect())
+    }
+
+    /// The stories of a run as their source has them; those that only the journal knows come last.
+    #[must_use]
+    pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
+        let change = self.load(&run.change).and_then(|loaded| loaded.change_of_run(run, state));
+        let mut stories = change.map(|change| change.stories).unwrap_or_default();
+        let known: BTreeSet<StoryId> = stories.iter().map(|story| story.id.clone()).collect();
+        stories.extend(state.stories.keys().filter(|id| !known.contains(*id)).map(Story::stand_in));
+        stories
+    }
+}
+
+impl LoadedChange {
+    /// The settings that hold for it, under the given flags.
+    ///
+    /// # Errors
+    /// If a value in git's configuration cannot be read.
+    pub fn settings(&self, flags: &Flags, config: &GitConfig) -> Result<Settings> {
+        Settings::resolve(flags, Some((&self.file, &self.shown)), config)
+    }
+
+    /// The change with its stories; `kind` is that of its source, if it is known already.
+    ///
+    /// # Errors
+    /// If its source cannot be read.
+    pub fn change(&self, kind: Option<Kind>) -> Result<Change> {
+        match self.source_of(kind) {
+            Some(source) => self.sourced(&source.material()?),
+            None => Ok(self.own()),
+        }
+    }
+
+    /// The change as this run sees it: with the kind of source that was found at the start and, during an attempt, with the text
+    /// that was copied before it.
+    ///
+    /// # Errors
+    /// If its source cannot be read.
+    pub fn change_of_run(&self, run: &RunDir, state: &RunState) -> Result<Change> {
+        let Some(source) = self.source_of(state.source_kind) else { return Ok(self.own()) };
+        let busy = state.stories.iter().find(|(_, progress)| progress.is_busy());
+        let copy = busy.and_then(|(story, progress)| safe_read::text(&run.source_copy(story, progress.attempts)).ok());
+        let material = match copy.filter(|text| !text.is_empty()) {
+            Some(text) => source.material_with(text)?,
+            None => source.material()?,
+        };
+        self.sourced(&material)
+    }
+
+    /// Where the stories are kept, if not in the file, told of which kind that is.
+    #[must_use]
+    pub fn source_of(&self, kind: Option<Kind>) -> Option<SourcePlace> {
+        self.source.clone().map(|source| source.with_kind(kind))
+    }
+
+    fn own(&self) -> Change {
+        let ChangeFile { title, context, stories, .. } = self.file.clone();
+        Change { name: self.name.clone(), title, context, stories }
+    }
+
+    /// A change whose stories are kept elsewhere. Gates come from the change file alone: a source arrives by clone and pull, and
+    /// agents write to it.
+    fn sourced(&self, material: &Material) -> Result<Change> {
+        let sourced = material.read().map_err(Problem::fatal)?;
+        let context: Vec<String> = self.file.context.clone().into_iter().chain(sourced.context).collect();
+        Ok(Change {
+            name: self.name.clone(),
+            title: self.file.title.clone().or(sourced.title),
+            context: (!context.is_empty()).then(|| context.join("\n\n")),
+            stories: sourced.stories,
+        })
+    }
+}

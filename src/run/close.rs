@@ -1,0 +1,129 @@
+//! Closing a run: finished in one of two ways, or given up. One that was cut short is completed in the way that it was begun.
+
+use anyhow::{Context, Result, bail};
+
+use super::orchestrator::above;
+use super::{Closing, Event, HalfDone, OpenRun, Quit};
+use crate::branch::{Leaving, Left, Route};
+use crate::config::Finish;
+use crate::error::Problem;
+use crate::process::Stop;
+use crate::workspace::Notice;
+
+impl OpenRun {
+    /// Completes a finish or an abort that was cut short; says whether there was one.
+    ///
+    /// # Errors
+    /// As for the one that is completed.
+    pub async fn complete_closing(&mut self) -> Result<bool> {
+        match self.state.half_done() {
+            Some(HalfDone::Finish(mode)) => self.finish(mode).await?,
+            Some(HalfDone::Abort) => self.abort().await?,
+            Some(HalfDone::Start | HalfDone::Undo | HalfDone::Attempts) | None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Finishes the run.
+    ///
+    /// # Errors
+    /// A [`Problem`] if the original branch is gone, in use, or conflicts; then nothing has been touched.
+    pub async fn finish(&mut self, mode: Finish) -> Result<()> {
+        let way = if mode == Finish::Cleanup { "--cleanup" } else { "--keep" };
+        let again = format!("git ralph finish {way} {}", self.change());
+        let (_listening, stop) = self.listen_anew()?;
+        unless_stopped(stop, self.finish_in(mode), again).await
+    }
+
+    async fn finish_in(&mut self, mode: Finish) -> Result<()> {
+        let again = self.state.half_done() == Some(HalfDone::Finish(Finish::Cleanup));
+        self.check_same_way(again && mode == Finish::Cleanup)?;
+        if self.close_untouched().await? {
+            return Ok(());
+        }
+        if !again {
+            self.settle(Closing::Finish).await?;
+        }
+        match mode {
+            Finish::Keep | Finish::Ask => {
+                self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
+                self.close(Event::Finished { mode: Finish::Keep, kept: None }).await
+            }
+            Finish::Cleanup => {
+                let left = self.leave(Route::Cleanup, Event::FinishStarted { mode }, again).await?;
+                self.close(Event::Finished { mode, kept: Some(left.kept) }).await
+            }
+        }
+    }
+
+    /// Gives the run up.
+    ///
+    /// # Errors
+    /// As for [`OpenRun::finish`].
+    pub async fn abort(&mut self) -> Result<()> {
+        let again = format!("git ralph abort {}", self.change());
+        let (_listening, stop) = self.listen_anew()?;
+        unless_stopped(stop, self.abort_all(), again).await
+    }
+
+    async fn abort_all(&mut self) -> Result<()> {
+        let again = self.state.half_done() == Some(HalfDone::Abort);
+        self.check_same_way(again)?;
+        if self.close_untouched().await? {
+            return Ok(());
+        }
+        if !again {
+            self.settle(Closing::Abort).await?;
+        }
+        let Left { kept, moved_to, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
+        let incomplete = notices.iter().any(Notice::is_a_difference);
+        self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete }).await
+    }
+
+    /// Closes a run whose start was cut short before it had touched anything; says whether it was one.
+    async fn close_untouched(&mut self) -> Result<bool> {
+        if self.state.half_done() != Some(HalfDone::Start) || self.has_begun().await? {
+            return Ok(false);
+        }
+        self.close(Event::Aborted { kept: None, moved_to: None, incomplete: false }).await?;
+        Ok(true)
+    }
+
+    /// A run that is being closed in one way cannot turn to another.
+    fn check_same_way(&self, same: bool) -> Result<()> {
+        let way = match self.state.half_done() {
+            Some(HalfDone::Finish(Finish::Cleanup)) if !same => "finish --cleanup",
+            Some(HalfDone::Abort) if !same => "abort",
+            _ => return Ok(()),
+        };
+        let change = self.change();
+        bail!(
+            Problem::refused(format!("a 'git ralph {way}' of this run was cut short"))
+                .hint(format!("git ralph resume {change}   to complete it"))
+        )
+    }
+
+    async fn leave(&mut self, route: Route, intent: Event, again: bool) -> Result<Left> {
+        let original = self.opening()?.original.clone();
+        let initial = self.state.initial.clone().context("the journal has no initial state")?;
+        let base = self.base()?;
+        let leaving = Leaving { route, original: &original, initial: &initial, base: &base, again };
+        let plan = self.branch.plan_leaving(&self.workspace, &leaving).await?;
+        if !again {
+            self.record(intent).await?;
+        }
+        let left = self.branch.leave(&self.workspace, route, plan, &original).await?;
+        self.record_notices(left.notices.clone()).await?;
+        Ok(left)
+    }
+}
+
+/// Does the work until something more urgent is asked for than before. What is half done then is completed by the command `again`,
+/// as after a kill.
+async fn unless_stopped(mut stop: Stop, work: impl Future<Output = Result<()>>, again: String) -> Result<()> {
+    let heard = stop.urgency();
+    tokio::select! {
+        done = work => done,
+        _ = stop.reached(above(heard)) => bail!(Quit { again }),
+    }
+}

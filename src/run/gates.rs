@@ -1,0 +1,105 @@
+//! The gates of a story: the commands that must succeed before it counts as done, in their order.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::attempt::MARK;
+use super::step_runner::StepRunner;
+use super::{Activity, Event, Outcome, RunDir, gate};
+use crate::config::Settings;
+use crate::process::{Exit, Program, Trail};
+use crate::safe_write;
+use crate::story::Story;
+
+/// The gates of one story.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gates {
+    /// The commands: those for every story, then its own.
+    pub commands: Vec<String>,
+    /// Whether the repository's hooks are run after them.
+    pub hooks: bool,
+}
+
+impl Gates {
+    /// What the settings and the story ask for.
+    #[must_use]
+    pub fn of(settings: &Settings, story: &Story) -> Self {
+        let commands = settings.verify.value.iter().chain(&story.verify).cloned().collect();
+        Gates { commands, hooks: settings.hooks.value }
+    }
+
+    /// Whether nothing is run.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty() && !self.hooks
+    }
+}
+
+impl StepRunner<'_> {
+    /// Runs gate after gate until one fails; the outcome is that of the failed one.
+    pub(super) async fn run_gates(&self, story: &Story, attempt: u32, gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
+        let mut events = Vec::new();
+        let dir = self.attempt_dir(story, attempt)?;
+        let hooks = if gates.hooks { self.hooks(story, attempt)? } else { Vec::new() };
+        for (number, command) in gates.commands.iter().cloned().chain(hooks).enumerate() {
+            self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
+            let log = dir.join(format!("gate-{}", number + 1));
+            let program = self.gate_program(story, attempt, &command);
+            let mut stop = self.stop.clone();
+            let trail = Trail::begin(MARK, &self.mark(story, attempt));
+            let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
+            trail.end_after_child(self.settings.grace.value).await;
+            let ran = ran?;
+            events.push(Event::GateEnded {
+                story: story.id.clone(),
+                attempt,
+                command: command.clone(),
+                exit: ran.exit.clone(),
+                milliseconds: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+            });
+            if ran.exit == Exit::Interrupted {
+                return Ok((events, Some(Outcome::Interrupted)));
+            }
+            if !ran.is_green() {
+                return Ok((events, Some(Outcome::GateRed { command, exit: ran.exit, output: ran.output })));
+            }
+        }
+        Ok((events, None))
+    }
+
+    fn gate_program(&self, story: &Story, attempt: u32, command: &str) -> Program {
+        let top: &Path = &self.workspace.repo.place.top;
+        Program {
+            program: "sh".into(),
+            args: vec!["-c".into(), command.into()],
+            env: self.child_environment(story, attempt),
+            cwd: top.to_owned(),
+        }
+    }
+
+    /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.
+    fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
+        let file = self.message_file(story, attempt);
+        self.attempt_dir(story, attempt)?;
+        safe_write::write(&file, self.branch.names.checkpoint_message(story, attempt).as_bytes())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let quoted = file.display().to_string().replace('\'', "'\\''");
+        Ok(vec![
+            "git add -A && git hook run --ignore-missing pre-commit".to_owned(),
+            format!("git hook run --ignore-missing commit-msg -- '{quoted}'"),
+        ])
+    }
+
+    /// The directory of an attempt; an agent may have deleted it.
+    fn attempt_dir(&self, story: &Story, attempt: u32) -> Result<PathBuf> {
+        let below = RunDir::attempt_below(&story.id, attempt);
+        let dir = safe_write::real_dirs(self.run.path(), &below);
+        dir.with_context(|| format!("cannot create {}", self.run.path().join(below).display()))
+    }
+
+    pub(super) fn message_file(&self, story: &Story, attempt: u32) -> PathBuf {
+        self.run.attempt(&story.id, attempt).join("message")
+    }
+}

@@ -1,0 +1,31 @@
+//! The marks of a story in its source: set when it lands, taken back when it is rolled back.
+
+use std::path::PathBuf;
+
+use super::{Event, RunDir, SourcePlace};
+use crate::safe_read;
+use crate::story::StoryId;
+
+/// Sets the marks of a story that lands in its source; says what there is to say.
+pub(super) fn set_marks(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) -> Vec<Event> {
+    let before = safe_read::text(&run.source_copy(story, attempt)).unwrap_or_default();
+    let aside = run.source_aside(story, attempt);
+    let marked = source.mark(&before, story, &aside);
+    let strays = (!marked.strays.is_empty()).then(|| Event::StrayMarks { story: story.clone(), others: marked.strays });
+    let put_back = marked.put_back.then(|| Event::SourcePutBack { story: story.clone(), aside: aside.display().to_string() });
+    let problem = marked.problem.map(|error| Event::MarksNotSet { story: story.clone(), error });
+    strays.into_iter().chain(put_back).chain(problem).collect()
+}
+
+/// The file with the marks, if nothing has changed in it during the attempt but those of its story.
+pub(super) fn only_marked(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) -> Option<PathBuf> {
+    source.only_marked(&safe_read::text(&run.source_copy(story, attempt)).ok()?, story)
+}
+
+/// Restores a source that git does not track.
+pub(super) fn restore_source(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) {
+    if let Ok(before) = safe_read::text(&run.source_copy(story, attempt)) {
+        // Failure is harmless: marks set during an attempt are never trusted.
+        let _ = source.restore(&before, &run.source_aside(story, attempt));
+    }
+}

@@ -1,0 +1,339 @@
+//! A run that this process holds: locked, its journal open, told to a reporter, stopped by signals and requests.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::task::JoinHandle;
+
+use super::orchestrator::Orchestrator;
+use super::site::read_config;
+use super::steering_files::SteeringFiles;
+use super::step_runner::{AgentSetup, StepRunner};
+use super::story_list::StoryList;
+use super::{
+    End, Event, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site, SourcePlace,
+    Stage, StateBackup, TakenUp, Transcript, Work, attempt, watch_stop_request,
+};
+use crate::agent::Agent;
+use crate::branch::{Base, Beginning, Branch};
+use crate::config::{Flags, GitConfig, Settings};
+use crate::error::Problem;
+use crate::names::Names;
+use crate::process::{Adoption, Stop, StopHandle, Trail, stop_channel, watch_signals};
+use crate::story::{ChangeName, StoryId};
+use crate::workspace::{Doubt, Notice, Workspace};
+
+/// A run, with everything that working on it takes.
+pub struct OpenRun {
+    /// The run's directory.
+    pub dir: RunDir,
+    /// Where it stands.
+    pub state: RunState,
+    /// The run's branch and refs.
+    pub branch: Branch,
+    pub(super) workspace: Workspace,
+    pub(super) site: Site,
+    journal: Journal,
+    backup: StateBackup,
+    steering: SteeringFiles,
+    reporter: Box<dyn Reporter>,
+    stop_handle: StopHandle,
+    stop: Stop,
+    lock: Lock,
+}
+
+/// A run that is about to begin.
+pub struct NewRun {
+    /// What was asked for on the command line.
+    pub flags: Flags,
+    /// Whether no git identity is configured.
+    pub anonymous: bool,
+}
+
+impl OpenRun {
+    /// Takes up a run whose journal exists.
+    ///
+    /// # Errors
+    /// A [`Problem`] if it has ended, belongs to another work tree, or another process holds it.
+    pub async fn take_up(site: Site, dir: RunDir, reporter: Box<dyn Reporter>) -> Result<Self> {
+        let lock = site.lock().await?;
+        let TakenUp { journal, state, doubt } = dir.open()?;
+        if state.is_closed() {
+            bail!(Problem::refused(format!("the run of '{}' has ended meanwhile", dir.change)));
+        }
+        let mut open = OpenRun::assemble(site, dir, journal, state, reporter, lock);
+        open.check_worktree()?;
+        open.doubt_verdicts(doubt).await?;
+        Ok(open)
+    }
+
+    /// Begins a run of a change.
+    ///
+    /// # Errors
+    /// If git or the disk fails; what of it has happened is in the journal.
+    pub async fn begin(site: Site, loaded: &LoadedChange, new: NewRun, reporter: Box<dyn Reporter>, lock: Lock) -> Result<Self> {
+        let dir = site.store.create(&loaded.name)?;
+        let journal = Journal::create(&dir.journal(), dir.vault().cloned())?;
+        let opening = Opening {
+            run: dir.number,
+            id: format!("{}-{}", jiff::Timestamp::now().as_nanosecond(), std::process::id()),
+            change: loaded.name.clone(),
+            original: site.repo.place.head.clone(),
+            worktree: site.repo.place.worktree_id(),
+            flags: new.flags,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let mut open = OpenRun::assemble(site, dir, journal, RunState::default(), reporter, lock);
+        open.record(Event::RunStarting { opening }).await?;
+        if new.anonymous {
+            open.record(Event::IdentityMissing {}).await?;
+        }
+        open.begin_on_branch(Beginning::Fresh).await?;
+        open.believe_source(loaded.source.clone()).await?;
+        Ok(open)
+    }
+
+    fn assemble(site: Site, dir: RunDir, journal: Journal, state: RunState, reporter: Box<dyn Reporter>, lock: Lock) -> Self {
+        let names = Names::new(&dir.change);
+        let repo = site.repo.clone().without_index(dir.path().join("no-index"));
+        let branch = Branch::new(repo.clone(), names.clone());
+        let workspace = Workspace::in_place(repo, names, dir.path().to_owned()).with_vault(dir.vault().cloned());
+        let (stop_handle, stop) = stop_channel();
+        let steering = SteeringFiles::new(&site.store, &dir);
+        let backup = StateBackup::new(&site.store, &dir, &site.repo.place.worktree_id());
+        OpenRun { dir, state, branch, workspace, site, journal, backup, steering, reporter, stop_handle, stop, lock }
+    }
+
+    /// What a journal says of an attempt that is under way is not enough to land it, if nothing vouches for the journal: the attempt
+    /// counts as interrupted, and is rolled back and kept.
+    async fn doubt_verdicts(&mut self, doubt: Option<Doubt>) -> Result<()> {
+        for notice in self.journal.take_notices() {
+            self.record(Event::Noticed { notice }).await?;
+        }
+        let Some(why) = doubt else { return Ok(()) };
+        let judged = |progress: &Progress| matches!(progress.stage, Stage::Ended { .. } | Stage::Accepted);
+        let judged: Vec<(StoryId, u32)> = self
+            .state
+            .stories
+            .iter()
+            .filter(|(_, progress)| judged(progress))
+            .map(|(story, progress)| (story.clone(), progress.attempts))
+            .collect();
+        if !judged.is_empty() || why == Doubt::Short {
+            self.record(Event::Noticed { notice: Notice::JournalDoubted { why, kept: None } }).await?;
+        }
+        for (story, attempt) in judged {
+            self.record(Event::AttemptRejected { story, attempt, outcome: Outcome::Interrupted }).await?;
+        }
+        Ok(())
+    }
+
+    fn check_worktree(&self) -> Result<()> {
+        let here = self.site.repo.place.worktree_id();
+        match &self.state.opening {
+            Some(opening) if opening.worktree != here => {
+                bail!(
+                    Problem::refused(format!("the run of '{}' belongs to another work tree ({})", self.dir.change, opening.worktree))
+                        .hint("git worktree list")
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The change that the run is of.
+    #[must_use]
+    pub fn change(&self) -> &ChangeName {
+        &self.dir.change
+    }
+
+    /// What was written down when the run began.
+    ///
+    /// # Errors
+    /// If the journal does not say.
+    pub fn opening(&self) -> Result<&Opening> {
+        self.state.opening.as_ref().with_context(|| format!("{} does not begin with the start of a run", self.dir.journal().display()))
+    }
+
+    /// The reporter.
+    #[must_use]
+    pub fn reporter(&self) -> &dyn Reporter {
+        &*self.reporter
+    }
+
+    /// Tells how urgently a stop has been asked for.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Gives the lock back when the run is over.
+    #[must_use]
+    pub fn into_lock(self) -> Lock {
+        self.lock
+    }
+
+    pub(super) fn base(&self) -> Result<Base> {
+        self.state.base.clone().context("the journal has no initial state")
+    }
+
+    pub(super) async fn record(&mut self, event: Event) -> Result<()> {
+        Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.record(event).await
+    }
+
+    pub(super) async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
+        for notice in notices {
+            self.record(Event::Noticed { notice }).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the last event of the run.
+    pub(super) async fn close(&mut self, event: Event) -> Result<()> {
+        self.record(event).await?;
+        self.backup.discard();
+        if let Some(vault) = self.dir.vault() {
+            vault.discard();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn begin_on_branch(&mut self, beginning: Beginning) -> Result<()> {
+        let original = self.opening()?.original.clone();
+        let begun = self.branch.begin(&self.workspace, &original, self.dir.number, beginning).await?;
+        self.workspace.pin_conversion();
+        if let Some((rescue, commit)) = begun.leftover {
+            self.record(Event::LeftoverKept { rescue, commit }).await?;
+        }
+        self.record(Event::RunStarted { initial: begun.initial, branch: self.branch.names.short_branch() }).await?;
+        self.record_notices(begun.notices).await
+    }
+
+    /// From here on, signals and `git ralph stop` are heard, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// If signals cannot be listened to.
+    pub fn listen(&self) -> Result<Listening> {
+        Ok(Listening(vec![
+            tokio::spawn(watch_signals(self.stop_handle.clone())?),
+            tokio::spawn(watch_stop_request(self.dir.stop_file(), self.stop_handle.clone())),
+        ]))
+    }
+
+    /// The same, without a request that was left for an earlier process.
+    pub(super) fn listen_anew(&self) -> Result<(Listening, Stop)> {
+        self.drop_stop_request();
+        Ok((self.listen()?, self.stop()))
+    }
+
+    /// Drops a request to stop that was left for an earlier process.
+    pub(super) fn drop_stop_request(&self) {
+        let _ = std::fs::remove_file(self.dir.stop_file());
+    }
+
+    /// Works until the loop is over.
+    ///
+    /// # Errors
+    /// If git, the journal or a transcript fails; the run can be resumed.
+    pub async fn work(&mut self, work: &Work, loaded: LoadedChange) -> Result<End> {
+        self.find_usage(&work.agent).await?;
+        let id = self.opening()?.id.clone();
+        let kind = self.state.source_kind;
+        let (source, change) = (loaded.source_of(kind), loaded.change_of_run(&self.dir, &self.state)?);
+        let reader = self.site.changes.clone();
+        let stories = StoryList::new(change, &reader, loaded, kind);
+        let agent = AgentSetup { agent: &work.agent, template: work.template.as_ref() };
+        let _adoption = Adoption::begin();
+        let trail = Trail::begin(attempt::MARK, &format!("{id}/"));
+        let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(&work.policy()).await;
+        if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
+            self.reporter.rest();
+            trail.end(Duration::ZERO).await;
+        }
+        end
+    }
+
+    pub(super) fn orchestrator<'a>(
+        &'a mut self,
+        id: &'a str,
+        agent: Option<AgentSetup<'a>>,
+        settings: &'a Settings,
+        source: Option<&'a SourcePlace>,
+        stories: StoryList<'a>,
+    ) -> Orchestrator<'a> {
+        let step_runner = StepRunner {
+            run: &self.dir,
+            id,
+            branch: &self.branch,
+            workspace: &self.workspace,
+            backup: &self.backup,
+            steering: &self.steering,
+            agent,
+            source,
+            environment: &self.site.environment,
+            settings,
+            reporter: &*self.reporter,
+            stop: self.stop.clone(),
+        };
+        Orchestrator { step_runner, journal: &mut self.journal, state: &mut self.state, stories }
+    }
+
+    /// What git's configuration says about runs.
+    #[must_use]
+    pub fn config(&self) -> &GitConfig {
+        &self.site.config
+    }
+
+    /// Settings, hooks and files that steer a run are what they were before an attempt that is still to be judged, before anything is
+    /// read from them. A process that was killed may have left them as the agent wanted them.
+    ///
+    /// # Errors
+    /// If git or the disk fails.
+    pub async fn put_steering_back(&mut self) -> Result<()> {
+        let Some((story, attempt)) = self.state.unjudged() else { return Ok(()) };
+        self.end_orphans().await?;
+        self.workspace.restore_records()?;
+        let mut notices = self.steering.put_back(&story, attempt)?;
+        notices.extend(self.workspace.put_back_steering(&story, attempt).await?);
+        self.record_notices(notices).await
+    }
+
+    /// The configuration is read again: settings may have been put back.
+    ///
+    /// # Errors
+    /// If git cannot read it.
+    pub async fn reread_config(&mut self) -> Result<()> {
+        self.site.config = read_config(&self.site.plain_git()).await?;
+        Ok(())
+    }
+
+    /// Recovers the usage of an agent whose git-ralph was killed, from its transcript.
+    async fn find_usage(&mut self, agent: &Agent) -> Result<()> {
+        let cut_short = |progress: &Progress| progress.stage == Stage::Rejected && progress.outcome == Some(Outcome::Interrupted);
+        let half: Vec<(StoryId, u32)> = self
+            .state
+            .stories
+            .iter()
+            .filter(|(_, progress)| cut_short(progress))
+            .map(|(story, progress)| (story.clone(), progress.attempts))
+            .filter(|(story, attempt)| !self.state.has_usage_of(story, *attempt))
+            .collect();
+        for (story, attempt) in half {
+            let stdout = self.dir.attempt(&story, attempt).join("stdout");
+            let usage = Transcript::open(&stdout, agent.format).and_then(Transcript::usage).unwrap_or_default();
+            if !usage.is_empty() {
+                self.record(Event::UsageFound { story, attempt, usage }).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tasks that turn signals and requests into the run's stop; they end with it.
+pub struct Listening(Vec<JoinHandle<()>>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}

@@ -1,0 +1,162 @@
+//! What closed runs leave behind, found and deleted. An open run is never touched.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{RunDir, Store};
+use crate::git::{DescribedRef, RefUpdate, Repo, StashEntry};
+use crate::names::{Names, REFS};
+use crate::story::ChangeName;
+
+/// The directory of a run that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldRun {
+    /// The run.
+    pub run: RunDir,
+    /// Whether it holds what git could not keep.
+    pub moved: bool,
+}
+
+/// Everything that can go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prunable {
+    /// Refs that keep what runs took out.
+    pub refs: Vec<DescribedRef>,
+    /// Directories of runs.
+    pub runs: Vec<OldRun>,
+    /// The directory of locks that dead processes left.
+    pub stale_locks: Option<PathBuf>,
+    /// Entries of the stash that older tools made.
+    pub stashes: Vec<StashEntry>,
+}
+
+impl Prunable {
+    /// Finds what can go, of one change or of all, touching nothing.
+    ///
+    /// # Errors
+    /// If git fails, or a journal cannot be read: then it is not known what is open.
+    pub async fn find(repo: &Repo, store: &Store, only: Option<&ChangeName>) -> Result<Self> {
+        let mut census = Census { store, only, open: BTreeMap::new() };
+        let mut found = Prunable::default();
+        for entry in repo.described_refs(REFS).await? {
+            let Some(names) = Names::of_ref(&entry.name) else { continue };
+            if let Some(open) = census.ask(names.change())?
+                && names.is_left(&entry.name, open)
+            {
+                found.refs.push(entry);
+            }
+        }
+        for change in store.changes_with_runs()? {
+            let Some(open) = census.ask(&change)? else { continue };
+            let over = store.runs(&change)?.into_iter().filter(|run| open.is_none_or(|open| run.number < open));
+            let holds = |run: &RunDir| ["moved", "ignored-files", "nested-copies"].iter().any(|name| run.path().join(name).exists());
+            found.runs.extend(over.map(|run| OldRun { moved: holds(&run), run }));
+        }
+        for entry in repo.stashes().await? {
+            let Some(change) = change_of_stash(entry.words()) else { continue };
+            if census.ask(&change)? == Some(None) {
+                found.stashes.push(entry);
+            }
+        }
+        let locks = store.root().join("stale-locks");
+        found.stale_locks = Some(locks).filter(|dir| only.is_none() && dir.exists());
+        Ok(found)
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Prunable::default()
+    }
+
+    /// Without what was not there before: between a question and its answer, others may have gone on.
+    #[must_use]
+    pub fn still_of(mut self, before: &Prunable) -> Self {
+        self.refs.retain(|entry| before.refs.contains(entry));
+        self.runs.retain(|run| before.runs.contains(run));
+        self.stashes.retain(|entry| before.stashes.contains(entry));
+        self.stale_locks = self.stale_locks.filter(|_| before.stale_locks.is_some());
+        self
+    }
+
+    /// Deletes it all. The refs go first and together: a number of a run is used again only when no ref has it.
+    ///
+    /// # Errors
+    /// If git or the disk fails; what is left can be pruned again.
+    pub async fn delete(&self, repo: &Repo) -> Result<()> {
+        let delete = |entry: &DescribedRef| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() };
+        let updates: Vec<RefUpdate> = self.refs.iter().map(delete).collect();
+        repo.update_refs(&updates, "git ralph prune").await?;
+        for old in &self.runs {
+            remove(old.run.path())?;
+            if let Some(vault) = old.run.vault() {
+                vault.discard();
+            }
+            if let Some(parent) = old.run.path().parent() {
+                // It stays while there is another run in it.
+                let _ = fs::remove_dir(parent);
+            }
+        }
+        self.stale_locks.as_deref().map_or(Ok(()), remove)?;
+        repo.drop_stashes(&self.stashes).await
+    }
+}
+
+/// Which changes are asked about, and which of them have an open run.
+struct Census<'a> {
+    store: &'a Store,
+    only: Option<&'a ChangeName>,
+    open: BTreeMap<ChangeName, Option<u32>>,
+}
+
+impl Census<'_> {
+    /// Nothing if the change is not asked about; else the number of its open run, if it has one.
+    fn ask(&mut self, change: &ChangeName) -> Result<Option<Option<u32>>> {
+        if self.only.is_some_and(|only| only != change) {
+            return Ok(None);
+        }
+        if let Some(known) = self.open.get(change) {
+            return Ok(Some(*known));
+        }
+        let last = self.store.last(change)?;
+        let open = last.filter(|(_, state)| !state.is_closed()).map(|(run, _)| run.number);
+        self.open.insert(change.clone(), open);
+        Ok(Some(open))
+    }
+}
+
+/// Older tools wrote `ralph:<change>:<what>`.
+fn change_of_stash(message: &str) -> Option<ChangeName> {
+    message.strip_prefix("ralph:")?.split_once(':')?.0.parse().ok()
+}
+
+fn remove(dir: &Path) -> Result<()> {
+    let removed = match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // What was moved there may hold directories that nobody may write to.
+            open_up(dir);
+            fs::remove_dir_all(dir)
+        }
+        other => other,
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.with_context(|| format!("cannot delete {}", dir.display())),
+    }
+}
+
+fn open_up(dir: &Path) {
+    let Ok(meta) = dir.symlink_metadata() else { return };
+    if !meta.is_dir() {
+        return;
+    }
+    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.permissions().mode() | 0o700));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}

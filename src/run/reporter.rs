@@ -1,0 +1,70 @@
+//! What the loop tells while it works: the trait that reporters implement, and what goes on between two events.
+
+use jiff::Timestamp;
+
+use super::{CallbackFailure, Record, RunState};
+use crate::story::StoryId;
+
+/// What happens between two events: worth showing, not worth keeping.
+#[derive(Debug)]
+pub enum Activity<'a> {
+    /// The stories were read.
+    Planned {
+        /// How many are done.
+        done: usize,
+        /// Of how many.
+        total: usize,
+    },
+    /// The agent has printed something; this is its last line.
+    Said {
+        /// For which story.
+        story: &'a StoryId,
+        /// As it wrote it.
+        line: &'a str,
+    },
+    /// The agent uses a tool.
+    Did {
+        /// For which story.
+        story: &'a StoryId,
+        /// Its name.
+        tool: &'a str,
+        /// What it is used on.
+        target: &'a str,
+    },
+    /// No agent is started before that time.
+    Waiting {
+        /// After which story's attempt.
+        story: &'a StoryId,
+        /// The time.
+        until: Timestamp,
+    },
+    /// A command of the user's that was told of an event did not do well.
+    CallbackFailed {
+        /// Which, and how.
+        failure: &'a CallbackFailure,
+    },
+    /// git does not keep the source of the stories, so nothing can take its marks back.
+    SourceNotCarried {
+        /// The source.
+        path: &'a str,
+    },
+    /// A gate is running.
+    GateStarted {
+        /// For which story.
+        story: &'a StoryId,
+        /// The command.
+        command: &'a str,
+    },
+}
+
+/// Renders what happens in a run.
+pub trait Reporter {
+    /// Something has happened.
+    fn event(&self, record: &Record, state: &RunState);
+
+    /// Something is going on.
+    fn activity(&self, activity: &Activity<'_>);
+
+    /// Nothing more will come: the screen is free for others.
+    fn rest(&self) {}
+}

@@ -1,0 +1,143 @@
+//! Completes what an earlier process left half done. Attempts are completed by the steps that the loop itself performs.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::story_list::StoryList;
+use super::{Closing, Event, HalfDone, LoadedChange, OpenRun, Opening, Progress, Stage, attempt};
+use crate::branch::{Adopted, Beginning, has_begun};
+use crate::config::{Flags, GitConfig, Settings};
+use crate::error::Problem;
+use crate::process::Trail;
+use crate::story::{Change, Story};
+
+/// Grace period for processes left by a killed run.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl OpenRun {
+    /// Brings a run into a state in which work can continue. The loop completes half-done attempts.
+    ///
+    /// # Errors
+    /// If git fails, or the branch is not what it should be.
+    pub async fn reopen(&mut self) -> Result<()> {
+        self.settle_run().await?;
+        self.drop_stop_request();
+        self.end_orphans().await?;
+        self.record(Event::RunResumed {}).await?;
+        if self.state.is_busy() {
+            return Ok(());
+        }
+        self.believe_edits().await?;
+        match self.branch.adopt(&self.workspace, &self.base()?).await? {
+            Adopted::Same => Ok(()),
+            Adopted::Commits { checkpoint } => self.record(Event::CommitsAdopted { checkpoint }).await,
+            Adopted::Edits { checkpoint, base, files } => self.record(Event::EditsAdopted { checkpoint, base, files }).await,
+        }
+    }
+
+    /// Completes everything that is half done, attempts included, before the run is closed.
+    pub(super) async fn settle(&mut self, closing: Closing) -> Result<()> {
+        self.settle_run().await?;
+        if self.state.half_done() == Some(HalfDone::Attempts) {
+            self.settle_attempts(closing).await?;
+        }
+        Ok(())
+    }
+
+    /// Completes the steps of the run as a whole that are half done.
+    async fn settle_run(&mut self) -> Result<()> {
+        loop {
+            match self.state.half_done() {
+                Some(HalfDone::Start) => self.begin_again().await?,
+                Some(HalfDone::Undo) => self.complete_undo().await.map(drop)?,
+                Some(HalfDone::Attempts | HalfDone::Finish(_) | HalfDone::Abort) | None => return Ok(()),
+            }
+        }
+    }
+
+    /// A start that was cut short is made whole; one that had touched nothing begins from where the user is now.
+    async fn begin_again(&mut self) -> Result<()> {
+        if !self.has_begun().await? {
+            let original = self.site.repo.place.head.clone();
+            let opening = Opening { original, ..self.opening()?.clone() };
+            self.record(Event::RunStarting { opening }).await?;
+        }
+        self.begin_on_branch(Beginning::Again).await
+    }
+
+    /// Whether a start that was cut short had touched anything.
+    pub(super) async fn has_begun(&self) -> Result<bool> {
+        Ok(has_begun(&self.branch.repo.refs().await?, &self.branch.names, self.dir.path()))
+    }
+
+    /// Ends the agent that a killed process left to itself.
+    pub(super) async fn end_orphans(&self) -> Result<()> {
+        Trail::begin(attempt::MARK, &format!("{}/", self.opening()?.id)).end(GRACE).await;
+        Ok(())
+    }
+
+    /// Judges, lands and rolls back what is left of attempts: by their own gates, with the options that the run was started with.
+    async fn settle_attempts(&mut self, closing: Closing) -> Result<()> {
+        self.end_orphans().await?;
+        self.put_steering_back().await?;
+        if closing == Closing::Finish {
+            self.reread_config().await?;
+        }
+        let opening = self.opening()?.clone();
+        // A change that cannot be read any more is no reason to keep the user from closing the run.
+        let loaded = self.site.changes.load(self.change()).ok();
+        let settings = self.settings_to_close(&opening.flags, loaded.as_ref(), closing)?;
+        let source = loaded.as_ref().and_then(|loaded| loaded.source_of(self.state.source_kind));
+        let change = loaded.and_then(|loaded| loaded.change_of_run(&self.dir, &self.state).ok());
+        let change = change.unwrap_or_else(|| self.change_of_journal());
+        if closing == Closing::Finish {
+            self.check_place_to_judge().await?;
+        }
+        self.orchestrator(&opening.id, None, &settings, source.as_ref(), StoryList::fixed(change)).complete_attempts(closing).await
+    }
+
+    /// A run that is given up is not kept open by a setting that cannot be read, by a signature that cannot be made, or by a command
+    /// that wants to be told of its stories.
+    fn settings_to_close(&self, flags: &Flags, loaded: Option<&LoadedChange>, closing: Closing) -> Result<Settings> {
+        let config = &self.site.config;
+        let settings = match loaded {
+            Some(loaded) => loaded.settings(flags, config),
+            None => Settings::resolve(flags, None, config),
+        };
+        match closing {
+            Closing::Finish => settings,
+            Closing::Abort => {
+                let mut settings = settings.or_else(|_| Settings::resolve(flags, None, &GitConfig::default()))?;
+                settings.sign.value = false;
+                settings.on_story = None;
+                Ok(settings)
+            }
+        }
+    }
+
+    /// The stories that are half done, as far as the journal knows them.
+    fn change_of_journal(&self) -> Change {
+        let busy = self.state.stories.iter().filter(|(_, progress)| progress.is_busy());
+        Change { name: self.change().clone(), title: None, context: None, stories: busy.map(|(story, _)| Story::stand_in(story)).collect() }
+    }
+
+    /// Gates are run on what the agent left. If HEAD is elsewhere now, that may not be in the work tree any more, and a `finish` could
+    /// land something else.
+    async fn check_place_to_judge(&self) -> Result<()> {
+        let ended = |progress: &Progress| matches!(progress.stage, Stage::Ended { .. });
+        if !self.state.stories.values().any(ended) {
+            return Ok(());
+        }
+        let refs = self.branch.repo.refs().await?;
+        let (head, short, change) = (self.workspace.repo.head(&refs).await?, self.branch.names.short_branch(), self.change());
+        if head.branch() == Some(self.branch.names.branch().as_str()) {
+            return Ok(());
+        }
+        bail!(
+            Problem::refused(format!("HEAD is on {}, not on {short}, and an attempt is still to be judged", head.words()))
+                .hint(format!("git switch {short}              if you have switched since"))
+                .hint(format!("git ralph resume {change}   if the agent left it so"))
+        )
+    }
+}

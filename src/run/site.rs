@@ -1,0 +1,60 @@
+//! Where a run is: the repository, its configuration, its changes and its other runs.
+
+use anyhow::{Result, bail};
+
+use super::{ChangeReader, Holder, Lock, Store};
+use crate::config::{Environment, GitConfig, git_config};
+use crate::error::Problem;
+use crate::git::{Git, Repo};
+
+/// The repository, with everything around it that a run needs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// As it was when the command was typed.
+    pub environment: Environment,
+    /// Everything under `ralph.`.
+    pub config: GitConfig,
+    /// The repository.
+    pub repo: Repo,
+    /// Its runs.
+    pub store: Store,
+    /// Its changes.
+    pub changes: ChangeReader,
+}
+
+/// Asks git for everything that its configuration says about runs.
+///
+/// # Errors
+/// If git cannot read it.
+pub async fn read_config(git: &Git) -> Result<GitConfig> {
+    let answer = git.call(git_config::QUERY).answer().await?;
+    let errors = answer.errors();
+    git_config::read(answer.code, &answer.stdout, &errors)
+}
+
+impl Site {
+    /// git as it sees the place where the command was typed.
+    #[must_use]
+    pub fn plain_git(&self) -> Git {
+        Git::plain(self.environment.cwd.clone(), self.environment.for_discovery())
+    }
+
+    /// Takes the lock on this work tree; orphans of a killed run are ended.
+    ///
+    /// # Errors
+    /// A [`Problem`] if another git-ralph is at work here.
+    pub async fn lock(&self) -> Result<Lock> {
+        let worktree = self.repo.place.worktree_id();
+        let (path, owner_file) = (self.store.lock_file(&worktree), self.store.owner_file(&worktree));
+        match Lock::take_over(&path, owner_file.as_deref()).await? {
+            Ok(lock) => Ok(lock),
+            Err(Holder::Owner(pid)) => {
+                bail!(Problem::refused(format!("another git ralph (process {pid}) is at work in this work tree")).hint("git ralph stop"))
+            }
+            Err(Holder::Orphans(pids)) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                bail!(Problem::refused(format!("processes of a killed run are still there and cannot be ended: {}", pids.join(" "))))
+            }
+        }
+    }
+}

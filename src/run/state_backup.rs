@@ -1,0 +1,199 @@
+//! A second name for every file that a run cannot do without, outside of the directory that an agent may delete.
+//!
+//! Hard links: nothing is copied, and what is appended to the journal is in both places.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{RunDir, Store};
+use crate::free_name::free_name;
+
+/// What can be made again, or is too much to keep twice.
+const LEFT_OUT: [&str; 6] = ["attempts", MOVED, "index", "stop", "stale-locks", "set-aside"];
+/// Where things are moved that git cannot keep.
+const MOVED: &str = "moved";
+
+/// The second names of one run.
+#[derive(Clone, Debug)]
+pub struct StateBackup {
+    dir: PathBuf,
+    run: PathBuf,
+    others: Vec<(PathBuf, PathBuf)>,
+    lock: (PathBuf, PathBuf),
+}
+
+impl StateBackup {
+    /// For a run in a store, with the change file and the lock of its work tree.
+    #[must_use]
+    pub fn new(store: &Store, run: &RunDir, worktree: &str) -> Self {
+        let dir = spares(store.root()).join(run.change.as_str()).join(run.number.to_string());
+        let lock = (store.lock_file(worktree), dir.join("lock"));
+        let others = vec![(store.change_file(&run.change), dir.join("change.toml")), lock.clone()];
+        StateBackup { run: run.path().to_owned(), others, lock, dir }
+    }
+
+    /// Gives every file that has none its second name.
+    ///
+    /// # Errors
+    /// If a link cannot be made.
+    pub fn keep(&self) -> io::Result<()> {
+        link_all(&self.run, &self.dir.join("run"), is_left_out)?;
+        link_moved(&self.run.join(MOVED), &self.dir.join("run").join(MOVED));
+        self.others.iter().try_for_each(|(from, to)| link(from, to))
+    }
+
+    /// Gives every file that has lost its first name that name again; says whether any had.
+    ///
+    /// # Errors
+    /// If a link cannot be made.
+    pub fn restore(&self) -> io::Result<bool> {
+        let (lock, held) = &self.lock;
+        if held.exists() && inode(lock) != inode(held) {
+            // Nobody holds what stands there now.
+            let _ = fs::remove_file(lock);
+        }
+        let replaced = move_foreign(&self.dir.join("run"), &self.run, &self.run.join("moved/foreign"), is_written_meanwhile)?;
+        let lost =
+            replaced || !self.run.join("journal.jsonl").exists() || self.others.iter().any(|(from, to)| to.exists() && !from.exists());
+        if lost {
+            link_missing(&self.dir.join("run"), &self.run)?;
+            for (from, to) in &self.others {
+                link_missing(to, from)?;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Lets go of the second names: the run is over.
+    pub fn discard(&self) {
+        let _ = fs::remove_dir_all(&self.dir);
+        if let Some(change) = self.dir.parent() {
+            let _ = fs::remove_dir(change);
+            let _ = change.parent().map(fs::remove_dir);
+        }
+    }
+
+    /// Brings runs back whose directory was deleted while nobody watched.
+    ///
+    /// # Errors
+    /// If a link cannot be made.
+    pub fn revive(store: &Store) -> io::Result<()> {
+        let Ok(changes) = fs::read_dir(spares(store.root())) else { return Ok(()) };
+        for change in changes.flatten() {
+            for run in fs::read_dir(change.path())?.flatten() {
+                let (name, number) = (change.file_name(), run.file_name());
+                link_missing(&run.path().join("run"), &store.root().join("runs").join(&name).join(&number))?;
+                link_missing(&run.path().join("change.toml"), &store.root().join(format!("{}.toml", name.to_string_lossy())))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What others may write while an attempt is under way: the journal, which looks after itself; learnings; a request to stop.
+fn is_written_meanwhile(name: &str) -> bool {
+    is_left_out(name) || name.starts_with("journal.jsonl") || name.starts_with("stop") || name == "learnings.md"
+}
+
+/// Moves everything aside in the run's directory that is not what it was: links, and files in the place of others.
+fn move_foreign(kept: &Path, run: &Path, aside: &Path, leave_alone: fn(&str) -> bool) -> io::Result<bool> {
+    let Ok(entries) = fs::read_dir(run) else { return Ok(false) };
+    if !kept.is_dir() {
+        return Ok(false);
+    }
+    let mut found = false;
+    for entry in entries {
+        let (name, here) = { entry.map(|entry| (entry.file_name(), entry.path()))? };
+        if leave_alone(&name.to_string_lossy()) {
+            continue;
+        }
+        let (is, was) = (here.symlink_metadata()?, kept.join(&name).symlink_metadata().ok());
+        match was {
+            Some(was) if is.is_dir() && was.is_dir() => found |= move_foreign(&kept.join(&name), &here, &aside.join(&name), |_| false)?,
+            Some(was) if !is.is_dir() && was.ino() == is.ino() => {}
+            _ => {
+                fs::create_dir_all(aside)?;
+                let wanted = aside.join(&name);
+                let numbered = |number| aside.join(format!("{}.{number}", name.to_string_lossy()));
+                fs::rename(&here, free_name(wanted, numbered, |path| path.symlink_metadata().is_ok()))?;
+                found = true;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    path.symlink_metadata().ok().map(|meta| meta.ino())
+}
+
+fn spares(root: &Path) -> PathBuf {
+    root.with_file_name("ralph-spare")
+}
+
+/// What has no second name in the run's directory itself. Further down, a copy of a file of the user's may have any name.
+fn is_left_out(name: &str) -> bool {
+    LEFT_OUT.contains(&name) || name.ends_with(".lock")
+}
+
+fn link_all(from: &Path, to: &Path, leave_out: fn(&str) -> bool) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if leave_out(&name.to_string_lossy()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            link_all(&entry.path(), &to.join(name), |_| false)?;
+        } else {
+            link(&entry.path(), &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for what was moved: that may be anything, of anybody, and what cannot be linked has only one name.
+fn link_moved(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            link_moved(&from, &to);
+        } else if to.symlink_metadata().is_err() {
+            let _ = to.parent().map(fs::create_dir_all);
+            let _ = fs::hard_link(&from, &to);
+        }
+    }
+}
+
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    // Some copies are symbolic links, and it is the link that has a second name.
+    let Ok(meta) = from.symlink_metadata() else { return Ok(()) };
+    match to.symlink_metadata() {
+        Ok(other) if other.ino() == meta.ino() => return Ok(()),
+        Ok(_) => fs::remove_file(to)?,
+        Err(_) => {}
+    }
+    fs::hard_link(from, to)
+}
+
+fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
+    let Ok(meta) = from.symlink_metadata() else { return Ok(()) };
+    if meta.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            link_missing(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    if to.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::hard_link(from, to)
+}

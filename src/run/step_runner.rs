@@ -1,0 +1,277 @@
+//! One step performed: what it needs, what it does, and the events that come of it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+
+use super::gates::Gates;
+use super::marks::{only_marked, restore_source, set_marks};
+use super::steering_files::SteeringFiles;
+use super::story_list::StoryList;
+use super::{Activity, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge};
+use crate::agent::{Agent, Template};
+use crate::branch::{Base, Branch, Gathered, Landed, Signature, Style};
+use crate::config::{Environment, Setting, Settings};
+use crate::process::{Stop, Urgency};
+use crate::story::{Change, Story, StoryId};
+use crate::workspace::{Notice, Workspace};
+
+/// How often a wait looks at the clock.
+const TICK: Duration = Duration::from_secs(20);
+
+/// What every step needs and none of them changes.
+pub(super) struct StepRunner<'a> {
+    /// The run's directory.
+    pub run: &'a RunDir,
+    /// The run's unique id.
+    pub id: &'a str,
+    /// The run's branch and refs.
+    pub branch: &'a Branch,
+    /// The directory that attempts work in.
+    pub workspace: &'a Workspace,
+    /// What brings the run's own files back if they are deleted.
+    pub backup: &'a StateBackup,
+    /// What brings the user's files back that steer the run.
+    pub steering: &'a SteeringFiles,
+    /// The agent; none when attempts are only completed.
+    pub agent: Option<AgentSetup<'a>>,
+    /// Where the stories are kept, if that is in the work tree.
+    pub source: Option<&'a SourcePlace>,
+    /// What children get to see.
+    pub environment: &'a Environment,
+    /// Limits and gates.
+    pub settings: &'a Settings,
+    /// The reporter.
+    pub reporter: &'a dyn Reporter,
+    /// Who may ask to stop.
+    pub stop: Stop,
+}
+
+/// The agent and its prompt template.
+#[derive(Clone, Copy)]
+pub(super) struct AgentSetup<'a> {
+    /// The agent.
+    pub agent: &'a Agent,
+    /// The user's own prompt template.
+    pub template: Option<&'a Template>,
+}
+
+/// A step with everything that it needs, cut loose from the state that goes on changing.
+pub(super) struct Task {
+    step: Step,
+    change: Change,
+    story: Option<Story>,
+    base: Base,
+    gates: Gates,
+    agent: String,
+    progress: Progress,
+    /// When a wait is over.
+    until: Timestamp,
+}
+
+impl Task {
+    pub fn new(step: Step, stories: &StoryList<'_>, state: &RunState, step_runner: &StepRunner<'_>) -> Result<Self> {
+        let base = state.base.clone().context("the journal has no initial state")?;
+        let (change, story) = (stories.change(), stories.story(step.story()).cloned());
+        let change =
+            Change { name: change.name.clone(), title: change.title.clone(), context: change.context.clone(), stories: Vec::new() };
+        let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
+        let until = match &step {
+            Step::Pause { span, .. } => span.end(Timestamp::now()),
+            _ => Timestamp::MIN,
+        };
+        let configured = || story.as_ref().map(|story| Gates::of(step_runner.settings, story)).unwrap_or_default();
+        // An attempt is judged by the gates that were configured when it started.
+        let gates = match &step {
+            Step::Attempt { .. } => configured(),
+            _ => progress.gates.clone().unwrap_or_else(configured),
+        };
+        let agent = step_runner.agent.as_ref().map(|agent| agent.agent.name.clone()).unwrap_or_default();
+        Ok(Task { step, change, story, base, gates, agent, progress, until })
+    }
+
+    /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
+    pub fn intent(&self) -> Option<Event> {
+        match (&self.step, &self.story) {
+            (Step::Attempt { story, attempt, .. }, Some(text)) => Some(Event::AttemptStarted {
+                story: story.clone(),
+                attempt: *attempt,
+                title: text.title.clone(),
+                agent: self.agent.clone(),
+                gates: Some(self.gates.clone()),
+            }),
+            (Step::Pause { story, why, begun: false, .. }, _) => {
+                Some(Event::PauseStarted { story: story.clone(), until: self.until, why: *why })
+            }
+            _ => None,
+        }
+    }
+
+    fn story(&self) -> Result<&Story> {
+        self.story.as_ref().with_context(|| format!("story '{}' is no longer in its source", self.step.story()))
+    }
+}
+
+impl StepRunner<'_> {
+    /// Whether the step has no side effects, so the journal need not be synced first.
+    pub fn is_harmless(&self, task: &Task) -> bool {
+        match &task.step {
+            Step::Judge { .. } => task.gates.is_empty() && self.workspace.stands_on(&task.base.checkpoint),
+            Step::GiveUp { .. } => true,
+            Step::Attempt { .. } | Step::Land { .. } | Step::RollBack { .. } | Step::Pause { .. } => false,
+        }
+    }
+
+    pub async fn perform(&self, task: Task) -> (StoryId, Result<Vec<Event>>) {
+        let story = task.step.story().clone();
+        let events = self.events_of(&task).await.with_context(|| format!("story '{story}'"));
+        (story, events)
+    }
+
+    async fn events_of(&self, task: &Task) -> Result<Vec<Event>> {
+        match &task.step {
+            Step::Attempt { story, attempt, feedback } => {
+                self.steering.keep()?;
+                self.backup.keep().context("cannot link the run's files")?;
+                self.workspace.seal()?;
+                let ended = self.attempt(&task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?;
+                let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
+                let lost = self.backup.restore().context("cannot restore the run's files")?;
+                let lost = lost.then_some(Notice::StateRestored {});
+                let mut events: Vec<Event> = footing.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
+                // From here on nothing that the agent has written decides how it is judged and landed.
+                events.extend(self.put_steering_back(story, *attempt).await?);
+                events.push(ended);
+                Ok(events)
+            }
+            Step::Judge { story, attempt, exit, signal, trouble, words } => {
+                self.judge(story, *attempt, judge(signal, exit, trouble.as_ref(), words), task).await
+            }
+            Step::Land { story, attempt } => {
+                // Its source may have dropped the story meanwhile; it is done all the same.
+                let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
+                self.land(&text, *attempt, &task.base, &task.gates).await
+            }
+            Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.base).await,
+            Step::Pause { story, .. } => Ok(self.pause(story, task.until).await),
+            Step::GiveUp { story } => Ok(vec![Event::StoryFailed {
+                story: story.clone(),
+                attempts: task.progress.attempts,
+                outcome: task.progress.outcome.clone(),
+            }]),
+        }
+    }
+
+    async fn judge(&self, story: &StoryId, attempt: u32, verdict_so_far: Verdict, task: &Task) -> Result<Vec<Event>> {
+        let outcome = match verdict_so_far {
+            Verdict::Rejected(outcome) => outcome,
+            // The story is no longer in its source: the attempt counts as interrupted.
+            Verdict::Promised if task.story.is_none() => Outcome::Interrupted,
+            Verdict::Promised => return self.judge_promise(task.story()?, attempt, task).await,
+        };
+        Ok(vec![verdict(story, attempt, Some(outcome))])
+    }
+
+    /// The gates decide, on what would land.
+    async fn judge_promise(&self, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Event>> {
+        let brought = match self.branch.gather(self.workspace, &story.id, attempt, &task.base).await? {
+            Gathered::Whole => None,
+            Gathered::Brought(notice) => Some(Event::Noticed { notice }),
+            Gathered::Impossible(reason) => return Ok(vec![verdict(&story.id, attempt, Some(Outcome::Unlandable { reason }))]),
+        };
+        let ignored = self.ignored_gate_files(story, attempt, &task.gates).await?;
+        let (gated, outcome) = self.run_gates(story, attempt, &task.gates).await?;
+        let mut events: Vec<Event> = brought.into_iter().chain(gated).collect();
+        if !task.gates.is_empty() {
+            // A gate runs what the agent has written.
+            events.extend(self.put_steering_back(&story.id, attempt).await?);
+        }
+        if outcome.is_none() {
+            events.extend(ignored.into_iter().map(|notice| Event::Noticed { notice }));
+        }
+        events.push(verdict(&story.id, attempt, outcome));
+        Ok(events)
+    }
+
+    /// Settings, hooks and files that steer the run are what they were before the attempt.
+    async fn put_steering_back(&self, story: &StoryId, attempt: u32) -> Result<Vec<Event>> {
+        self.workspace.restore_records()?;
+        let mut notices = self.steering.put_back(story, attempt)?;
+        notices.extend(self.workspace.put_back_steering(story, attempt).await?);
+        Ok(notices.into_iter().map(|notice| Event::Noticed { notice }).collect())
+    }
+
+    /// Waits, in steps, so that a clock that is set or a machine that sleeps does not make it longer.
+    async fn pause(&self, story: &StoryId, until: Timestamp) -> Vec<Event> {
+        let mut stop = self.stop.clone();
+        while let Ok(left) = Duration::try_from(until.duration_since(Timestamp::now())) {
+            if left.is_zero() {
+                break;
+            }
+            self.reporter.activity(&Activity::Waiting { story, until });
+            tokio::select! {
+                () = tokio::time::sleep(left.min(TICK)) => {}
+                _ = stop.reached(Urgency::AfterAttempt) => return Vec::new(),
+            }
+        }
+        vec![Event::PauseEnded { story: story.clone() }]
+    }
+
+    /// The user's own commands that are told of the end of stories and of the loop.
+    pub fn callbacks(&self) -> Callbacks {
+        let command = |setting: &Option<Setting<String>>| setting.as_ref().map(|setting| setting.value.clone());
+        let change = ("RALPH_CHANGE", self.run.change.as_str().into());
+        Callbacks {
+            on_story: command(&self.settings.on_story),
+            on_finish: command(&self.settings.on_finish),
+            env: self.environment.for_children(&[change, ("RALPH_RUN_DIR", self.run.path().into())]),
+            cwd: self.workspace.repo.place.top.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    async fn land(&self, story: &Story, attempt: u32, base: &Base, gates: &Gates) -> Result<Vec<Event>> {
+        let id = story.id.clone();
+        let marked = self.set_marks(&id, attempt);
+        let style = Style {
+            message: gates.hooks.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten(),
+            signature: if self.settings.sign.value { Signature::Users } else { Signature::None },
+            on_empty: self.settings.empty_diff.value,
+            marked: self.source.and_then(|source| only_marked(source, self.run, &id, attempt)),
+        };
+        Ok(match self.branch.land(self.workspace, story, attempt, base, &style).await? {
+            Landed::Checkpoint { commit, changes, empty, mut notices } => {
+                notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: id.clone() }));
+                notices.extend(self.changed_gate_files(&id, gates, &changes).await?);
+                let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
+                let mut events: Vec<Event> = marked.into_iter().chain(notices).collect();
+                events.push(Event::CheckpointLanded { story: id, attempt, commit, files: changes.len() });
+                events
+            }
+            Landed::Impossible(reason) => vec![Event::AttemptRejected { story: id, attempt, outcome: Outcome::Unlandable { reason } }],
+        })
+    }
+
+    /// The marks of a story that lands are part of its checkpoint.
+    fn set_marks(&self, story: &StoryId, attempt: u32) -> Vec<Event> {
+        self.source.map(|source| set_marks(source, self.run, story, attempt)).unwrap_or_default()
+    }
+
+    async fn roll_back(&self, story: &StoryId, attempt: u32, base: &Base) -> Result<Vec<Event>> {
+        let rolled = self.branch.roll_back(self.workspace, story, attempt, base).await?;
+        if let Some(source) = self.source {
+            restore_source(source, self.run, story, attempt);
+        }
+        let mut events: Vec<Event> = rolled.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+        events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: rolled.rescue, files: rolled.files });
+        Ok(events)
+    }
+}
+
+fn verdict(story: &StoryId, attempt: u32, outcome: Option<Outcome>) -> Event {
+    match outcome {
+        Some(outcome) => Event::AttemptRejected { story: story.clone(), attempt, outcome },
+        None => Event::AttemptAccepted { story: story.clone(), attempt },
+    }
+}

@@ -1,0 +1,64 @@
+//! What is wanted of a loop: who works, on what, within which limits.
+
+use anyhow::Result;
+
+use super::{Gates, LimitWaits, Policy};
+use crate::agent::{Agent, Learnings, Prompt, Template};
+use crate::config::Settings;
+use crate::story::{Change, Story, StoryId};
+
+/// What is wanted of a loop.
+pub struct Work {
+    /// Limits, gates, the agent.
+    pub settings: Settings,
+    /// Who works.
+    pub agent: Agent,
+    /// The user's own prompt template.
+    pub template: Option<Template>,
+    /// The stories that it is about.
+    pub only: Vec<StoryId>,
+    /// How many stories to land.
+    pub limit: Option<u32>,
+}
+
+impl Work {
+    /// The rules that the machine is held to.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let settings = &self.settings;
+        Policy {
+            max_retries: settings.max_retries.value,
+            jobs: 1,
+            limit: self.limit,
+            only: self.only.clone(),
+            agent: Some(self.agent.name.clone()),
+            limit_wait: settings.limit_wait.value,
+            limit_pause: settings.limit_pause.value,
+            limit_waits: LimitWaits::default(),
+            max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
+            max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
+        }
+    }
+
+    /// The prompt of a story's first attempt, before anything has been learnt.
+    ///
+    /// # Errors
+    /// If the template cannot be rendered.
+    pub fn prompt(&self, change: &Change, story: &Story) -> Result<String> {
+        let gates = Gates::of(&self.settings, story);
+        let learnings = Learnings { file: "<learnings>".to_owned(), text: String::new() };
+        let template = self.template.as_ref();
+        Prompt { change, story, attempt: 1, gates: &gates.commands, feedback: None, learnings: Some(&learnings), template }.render()
+    }
+
+    /// Renders every prompt once: a template that cannot be rendered is noticed before anything is touched.
+    ///
+    /// # Errors
+    /// If one cannot be rendered.
+    pub fn check_prompts(&self, change: &Change) -> Result<()> {
+        if self.template.is_none() {
+            return Ok(());
+        }
+        change.stories.iter().try_for_each(|story| self.prompt(change, story).map(drop))
+    }
+}

@@ -1,0 +1,336 @@
+//! Small ignored files, such as `.env`: copied before the run and before every attempt, restored where they were changed.
+//!
+//! A copy is never overwritten. `ignored-files/<label>/` holds the files that had changed when that copy was made, and the files
+//! that the attempt of that label went on to change; the two lists say where the last copy of every file is.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+
+use super::raw_bytes::{SMALL, TOGETHER};
+use super::{Moment, Notice, Workspace, index, nul_records};
+use crate::free_name::free_name;
+
+/// All copies of a run together. A file is copied only if it takes no more than a small part of what is left, so that there is
+/// always room for the smallest ones.
+const ALL: u64 = 4 * TOGETHER;
+const PART: u64 = 32;
+/// Two changes within this time may leave a file with the same times.
+const A_MOMENT: Duration = Duration::from_secs(1);
+/// Where a search of an ignored directory for changes gives up.
+const MANY: usize = 100_000;
+
+/// What becomes of changed files that are in no tree: ignored ones, and repositories of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// Edits stay, what was deleted comes back: the attempt has landed.
+    KeepEdits,
+    /// All are as they were at that moment.
+    BackTo(Moment),
+}
+
+/// The ignored files at one moment.
+#[derive(Debug, Default)]
+struct Copies {
+    /// The directory for copies that belong to this moment.
+    label: String,
+    files: BTreeMap<PathBuf, FileCopy>,
+}
+
+/// One ignored file.
+#[derive(Clone, Debug)]
+struct FileCopy {
+    /// By which a file is known that nobody has touched; empty if it was too new to be known.
+    stamp: String,
+    /// The label of the directory that the copy is in; none if the file is too big.
+    home: Option<String>,
+}
+
+/// What has become of an ignored file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Same,
+    Changed,
+    Gone,
+}
+
+/// What was found and done, to be told.
+#[derive(Debug, Default)]
+struct Told {
+    deleted: Vec<String>,
+    put_back: Vec<String>,
+    edited: Vec<String>,
+    lost: Vec<String>,
+}
+
+impl Workspace {
+    fn ignored_dir(&self) -> PathBuf {
+        self.dir.join("ignored-files")
+    }
+
+    fn ignored_list(&self, moment: Moment) -> PathBuf {
+        self.dir.join(format!("ignored-files.{}", moment.name()))
+    }
+
+    /// Copies small ignored files as they are before the run.
+    pub(super) fn copy_ignored_at_start(&self) -> io::Result<()> {
+        self.copy_ignored("start")?;
+        fs::copy(self.ignored_list(Moment::Attempt), self.ignored_list(Moment::Start)).map(drop)
+    }
+
+    /// Copies small ignored files as they are before an attempt; those that are as they were at the last copy need none.
+    pub(super) fn copy_ignored(&self, label: &str) -> io::Result<()> {
+        let last = self.load_copies(Moment::Attempt);
+        let dir = self.ignored_dir();
+        let numbered = |number: u32| format!("{label}.{number}");
+        let label = free_name(label.to_owned(), numbered, |label| dir.join(label).exists());
+        let mut copies = Copies { label, files: BTreeMap::new() };
+        let (mut set, mut room) = (TOGETHER, ALL.saturating_sub(size_of(&dir)));
+        for (length, path) in self.ignored_files() {
+            let Ok(meta) = self.repo.place.top.join(&path).symlink_metadata() else { continue };
+            let known = last.files.get(&path).filter(|copy| self.fate(&path, copy) == Fate::Same);
+            let home = match known.and_then(|copy| copy.home.clone()) {
+                _ if length > SMALL.min(set) => None,
+                Some(home) => Some(home),
+                None if length > room / PART => None,
+                None if duplicate(&self.repo.place.top.join(&path), &dir.join(&copies.label).join(&path), &dir.join("new"))? => {
+                    room -= length;
+                    Some(copies.label.clone())
+                }
+                None => None,
+            };
+            set -= if home.is_some() { length } else { 0 };
+            let stamp = if home.is_some() && is_new(&meta) { String::new() } else { stamp(&meta) };
+            copies.files.insert(path, FileCopy { stamp, home });
+        }
+        self.save_copies(Moment::Attempt, &copies)
+    }
+
+    /// The files and links among the ignored paths, the smallest first.
+    fn ignored_files(&self) -> Vec<(u64, PathBuf)> {
+        let file = |path: &PathBuf| {
+            let meta = self.repo.place.top.join(path).symlink_metadata().ok()?;
+            (meta.is_file() || meta.is_symlink()).then(|| (meta.len(), path.clone()))
+        };
+        let mut files: Vec<(u64, PathBuf)> = self.protected().paths().filter_map(file).collect();
+        files.sort();
+        files
+    }
+
+    /// Puts ignored files right after an attempt, or at the end of the run. What they had become is moved to the label's directory
+    /// among what was moved. Doing it twice is harmless.
+    pub(crate) fn restore_ignored(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
+        let moment = if let Treatment::BackTo(moment) = wanted { moment } else { Moment::Attempt };
+        let copies = self.load_copies(moment);
+        let mut told = Told::default();
+        for (path, copy) in &copies.files {
+            let fate = self.fate(path, copy);
+            let name = path.display().to_string();
+            let from =
+                copy.home.as_ref().map(|home| self.ignored_dir().join(home).join(path)).filter(|from| from.symlink_metadata().is_ok());
+            match (fate, from, wanted) {
+                (Fate::Same, ..) | (Fate::Changed, None, Treatment::KeepEdits) => {}
+                (_, None, _) => told.lost.push(name),
+                (Fate::Gone, Some(from), _) if self.has_place(path, wanted, label)? => {
+                    self.put_back(path, &from)?;
+                    told.deleted.push(name);
+                }
+                (_, Some(from), Treatment::KeepEdits) => {
+                    self.link_copy(path, &from, &copies.label)?;
+                    told.edited.push(name);
+                }
+                (_, Some(from), Treatment::BackTo(_)) => {
+                    self.move_aside(path, label)?;
+                    self.put_back(path, &from)?;
+                    told.put_back.push(name);
+                }
+            }
+        }
+        let (copies, moved) = (self.ignored_dir().join(&copies.label), self.moved_dir(label));
+        Ok(told.notices(&copies.display().to_string(), &moved.display().to_string()))
+    }
+
+    /// The ignored directories that are not as they were at the start, as far as can be told without a copy.
+    pub(crate) fn changed_ignored_directories(&self) -> Option<Notice> {
+        let started = fs::metadata(self.ignored_list(Moment::Start)).and_then(|meta| meta.modified()).ok()?;
+        let started = started.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let known = self.load_copies(Moment::Start);
+        let changed = |path: &&PathBuf| {
+            let at = self.repo.place.top.join(path);
+            match at.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => is_newer(&at, started, &mut MANY.clone()),
+                Ok(_) => false,
+                Err(_) => !known.files.contains_key(*path),
+            }
+        };
+        let mut paths: Vec<String> = self.protected().paths().filter(changed).map(|path| format!("{}/", path.display())).collect();
+        paths.sort();
+        (!paths.is_empty()).then_some(Notice::IgnoredNotRestored { paths })
+    }
+
+    fn fate(&self, path: &Path, copy: &FileCopy) -> Fate {
+        let at = self.repo.place.top.join(path);
+        let Ok(meta) = at.symlink_metadata() else { return Fate::Gone };
+        let is_same = || copy.home.as_ref().is_some_and(|home| same(&at, &meta, &self.ignored_dir().join(home).join(path)));
+        if stamp(&meta) == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
+    }
+
+    /// Whether there is a directory for a file to come back to. A landed attempt may have removed it for good.
+    pub(super) fn has_place(&self, path: &Path, wanted: Treatment, label: &str) -> Result<bool> {
+        for dir in path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
+            let at = self.repo.place.top.join(dir);
+            match at.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => continue,
+                _ if wanted == Treatment::KeepEdits => return Ok(false),
+                Ok(_) => drop(self.move_aside(dir, label)?),
+                Err(_) => {}
+            }
+            fs::create_dir(&at).with_context(|| format!("cannot restore {}", at.display()))?;
+        }
+        Ok(true)
+    }
+
+    fn put_back(&self, path: &Path, from: &Path) -> Result<()> {
+        let to = self.repo.place.top.join(path);
+        copy_entry(from, &to).with_context(|| format!("cannot restore {}", to.display()))
+    }
+
+    /// A second name for a copy, among those of the attempt that has changed the file.
+    fn link_copy(&self, path: &Path, from: &Path, label: &str) -> Result<()> {
+        let to = self.ignored_dir().join(label).join(path);
+        if to.symlink_metadata().is_err() {
+            create_parent(&to)?;
+            fs::hard_link(from, &to).with_context(|| format!("cannot create {}", to.display()))?;
+        }
+        Ok(())
+    }
+
+    fn load_copies(&self, moment: Moment) -> Copies {
+        let bytes = fs::read(self.ignored_list(moment)).unwrap_or_default();
+        let mut fields = nul_records::fields(&bytes);
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        let mut copies = Copies { label: fields.next().map(text).unwrap_or_default(), files: BTreeMap::new() };
+        while let (Some(home), Some(stamp), Some(path)) = (fields.next(), fields.next(), fields.next()) {
+            let home = Some(text(home)).filter(|home| !home.is_empty());
+            copies.files.insert(nul_records::path(path), FileCopy { stamp: text(stamp), home });
+        }
+        copies
+    }
+
+    fn save_copies(&self, moment: Moment, copies: &Copies) -> io::Result<()> {
+        let mut bytes = nul_records::joined([&copies.label]);
+        for (path, copy) in &copies.files {
+            let home = copy.home.as_deref().unwrap_or_default();
+            bytes.extend(nul_records::joined([home.as_bytes(), copy.stamp.as_bytes(), nul_records::field(path)]));
+        }
+        let file = self.ignored_list(moment);
+        if fs::read(&file).is_ok_and(|last| last == bytes) {
+            return Ok(());
+        }
+        let new = file.with_extension("new");
+        fs::write(&new, bytes)?;
+        fs::rename(new, file)
+    }
+}
+
+impl Told {
+    fn notices(self, copies: &str, moved: &str) -> Vec<Notice> {
+        let mut notices: Vec<Notice> = self.deleted.into_iter().map(|path| Notice::IgnoredRestored { path }).collect();
+        if !self.put_back.is_empty() {
+            notices.push(Notice::IgnoredPutBack { paths: self.put_back, kept: moved.to_owned() });
+        }
+        if !self.edited.is_empty() {
+            notices.push(Notice::IgnoredEdited { paths: self.edited, copies: copies.to_owned() });
+        }
+        if !self.lost.is_empty() {
+            notices.push(Notice::IgnoredNotRestored { paths: self.lost });
+        }
+        notices
+    }
+}
+
+/// What changes with every write to a file, and cannot be set back.
+fn stamp(meta: &Metadata) -> String {
+    format!("{} {} {}.{}", meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec())
+}
+
+pub(super) fn is_new(meta: &Metadata) -> bool {
+    let changed = u64::try_from(meta.ctime()).map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    !changed.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > A_MOMENT + A_MOMENT))
+}
+
+/// Whether a file is its copy: kind, content and permissions.
+pub(super) fn same(path: &Path, meta: &Metadata, copy: &Path) -> bool {
+    let Ok(other) = copy.symlink_metadata() else { return false };
+    if meta.is_symlink() || other.is_symlink() {
+        return fs::read_link(path).is_ok_and(|target| fs::read_link(copy).is_ok_and(|known| known == target));
+    }
+    let alike = meta.is_file() && meta.len() == other.len() && meta.permissions().mode() == other.permissions().mode();
+    alike && fs::read(path).is_ok_and(|bytes| fs::read(copy).is_ok_and(|known| known == bytes))
+}
+
+/// Copies a file or a link by way of `new`, so that a copy that was cut short is none. Says no if it is gone or not for us to read.
+fn duplicate(from: &Path, to: &Path, new: &Path) -> io::Result<bool> {
+    create_parent(to)?;
+    let _ = fs::remove_file(new);
+    match copy_entry(from, new) {
+        Ok(()) => fs::rename(new, to).map(|()| true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn copy_entry(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::read_link(from) {
+        Ok(target) => symlink(target, to),
+        Err(_) => index::copy(from, to),
+    }
+}
+
+fn create_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+/// The bytes of all files below a directory; a file with several names counts once.
+fn size_of(dir: &Path) -> u64 {
+    let mut known = std::collections::HashSet::new();
+    let mut dirs = vec![dir.to_owned()];
+    let mut size = 0;
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => dirs.push(entry.path()),
+                Ok(meta) if known.insert(meta.ino()) => size += meta.len(),
+                _ => {}
+            }
+        }
+    }
+    size
+}
+
+/// Whether anything in a directory was changed since a time; yes if there is too much in it to say.
+fn is_newer(dir: &Path, time: Duration, left: &mut usize) -> bool {
+    let newer = |meta: &Metadata| {
+        let changed = u64::try_from(meta.ctime()).ok().zip(u32::try_from(meta.ctime_nsec()).ok());
+        changed.is_none_or(|(seconds, nanos)| Duration::new(seconds, nanos) > time)
+    };
+    if dir.symlink_metadata().as_ref().is_ok_and(newer) {
+        return true;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if *left == 0 {
+            return true;
+        }
+        *left -= 1;
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if if is_dir { is_newer(&entry.path(), time, left) } else { entry.metadata().is_ok_and(|meta| newer(&meta)) } {
+            return true;
+        }
+    }
+    false
+}

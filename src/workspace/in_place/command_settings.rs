@@ -1,0 +1,228 @@
+//! Settings that name a command or steer a run: whatever an attempt has made of them, they are put back after it, and named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::guard::{HOOKS, mirror, same};
+use crate::free_name::free_name;
+use crate::names::attempt_label;
+use crate::story::StoryId;
+use crate::workspace::{Notice, Workspace};
+
+/// Section and variable, in lower case; `*` is every variable of the section, whatever its subsection.
+const STEERING: &[(&str, &[&str])] = &[
+    ("ralph", &["*"]),
+    ("alias", &["*"]),
+    ("browser", &["cmd", "path"]),
+    (
+        "core",
+        &[
+            "alternaterefscommand",
+            "askpass",
+            "attributesfile",
+            "bare",
+            "editor",
+            "excludesfile",
+            "fsmonitor",
+            "gitproxy",
+            "hookspath",
+            "ignorestat",
+            "pager",
+            "sshcommand",
+            "worktree",
+        ],
+    ),
+    ("credential", &["helper"]),
+    ("diff", &["command", "external", "textconv"]),
+    ("difftool", &["cmd", "path"]),
+    ("filter", &["*"]),
+    ("gpg", &["*"]),
+    ("guitool", &["cmd"]),
+    ("hook", &["*"]),
+    ("imap", &["tunnel"]),
+    ("include", &["path"]),
+    ("includeif", &["path"]),
+    ("init", &["templatedir"]),
+    ("instaweb", &["browser", "httpd"]),
+    ("interactive", &["difffilter"]),
+    ("lfs", &["clean", "path", "smudge"]),
+    ("man", &["cmd", "path"]),
+    ("merge", &["driver"]),
+    ("mergetool", &["cmd", "path"]),
+    ("pager", &["*"]),
+    ("protocol", &["allow"]),
+    ("remote", &["receivepack", "uploadpack", "vcs"]),
+    ("sendemail", &["cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"]),
+    ("sequence", &["editor"]),
+    ("submodule", &["update"]),
+    ("tar", &["command"]),
+    ("trailer", &["cmd", "command"]),
+    ("uploadpack", &["packobjectshook"]),
+    ("url", &["insteadof", "pushinsteadof"]),
+    ("user", &["signingkey"]),
+    ("web", &["browser"]),
+];
+
+/// Where more keys than these have changed, the file is put back as a whole.
+const FEW: usize = 50;
+
+/// The values of each key, in the order of the file.
+type Values = BTreeMap<String, Vec<OsString>>;
+
+/// Whether a key, as git lists it, names a command or steers a run.
+fn steers(key: &str) -> bool {
+    let (Some((section, _)), Some((_, variable))) = (key.split_once('.'), key.rsplit_once('.')) else { return false };
+    STEERING.iter().any(|(known, variables)| *known == section && variables.iter().any(|name| *name == "*" || *name == variable))
+}
+
+/// The steering keys that do not say the same in both.
+fn changed(before: &Values, now: &Values) -> Vec<String> {
+    let keys: BTreeSet<&String> = before.keys().chain(now.keys()).filter(|key| steers(key)).collect();
+    keys.into_iter().filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
+}
+
+impl Workspace {
+    /// Puts settings that name commands or steer a run back to what they were before the attempt, and hooks; what the attempt had made
+    /// of them is kept. Other settings are left alone. Doing it twice is harmless.
+    pub(in crate::workspace) async fn put_back_commands(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
+        let kept = self.guard_dir().join("git-dir");
+        let label = attempt_label(story, attempt);
+        let mut notices = Vec::new();
+        if !kept.exists() {
+            return Ok(notices);
+        }
+        for (path, name) in self.git_files() {
+            let copy = kept.join(name);
+            if same(&path, &copy) {
+                continue;
+            }
+            if name.starts_with("config") {
+                notices.extend(self.put_back_settings(&path, &copy, name, story, &label).await?);
+            } else if name == HOOKS && !self.is_in_work_tree(&path, &kept, name) {
+                notices.push(self.put_back_whole(&path, &copy, name, &label)?);
+            }
+        }
+        Ok(notices)
+    }
+
+    /// Whether files are hidden from git that were not before the attempt.
+    pub(in crate::workspace) async fn sparse_differs(&self) -> Result<bool> {
+        let kept = self.guard_dir().join("git-dir");
+        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
+            let key = "core.sparseCheckout";
+            if self.repo.setting_in(&kept.join(name), key).await? != self.repo.setting_in(&path, key).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn put_back_settings(&self, path: &Path, copy: &Path, name: &str, story: &StoryId, label: &str) -> Result<Option<Notice>> {
+        let (Some(before), Some(now)) = (self.values(copy).await?, self.values(path).await?) else {
+            // Nobody but git says what stands in it, and git cannot.
+            return self.put_back_whole(path, copy, name, label).map(Some);
+        };
+        let keys = changed(&before, &now);
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        if keys.len() > FEW {
+            return self.put_back_whole(path, copy, name, label).map(Some);
+        }
+        let aside = self.aside(name, label);
+        mirror(path, &aside)?;
+        for key in &keys {
+            let values = before.get(key).map_or(&[][..], Vec::as_slice);
+            self.repo.replace_in(path, key, values, now.contains_key(key)).await?;
+        }
+        Ok(Some(Notice::SettingsRestored { story: story.clone(), name: name.to_owned(), keys, kept: aside.display().to_string() }))
+    }
+
+    /// What a file says; nothing at all where there is none, none if git cannot read it.
+    async fn values(&self, file: &Path) -> Result<Option<Values>> {
+        if file.symlink_metadata().is_err() && file.file_name().is_some_and(|name| name != "config") {
+            return Ok(Some(Values::new()));
+        }
+        let Some(entries) = self.repo.settings_in(file).await? else { return Ok(None) };
+        let mut values = Values::new();
+        for (key, value) in entries {
+            values.entry(key).or_default().push(value);
+        }
+        Ok(Some(values))
+    }
+
+    fn put_back_whole(&self, path: &Path, copy: &Path, name: &str, label: &str) -> Result<Notice> {
+        let aside = self.aside(name, label);
+        mirror(path, &aside)?;
+        mirror(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+        Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
+    }
+
+    /// A free name for what an attempt has made of a file of git's.
+    pub(super) fn aside(&self, name: &str, label: &str) -> PathBuf {
+        let dir = self.moved_dir(label).join("git-dir");
+        free_name(dir.join(name), |number| dir.join(format!("{name}.{number}")), |path| path.symlink_metadata().is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_name_commands_or_steer_a_run_are_known_and_others_are_not() {
+        let steering = [
+            "ralph.verify",
+            "ralph.My.Agent.cmd",
+            "alias.st",
+            "filter.lfs.process",
+            "core.fsmonitor",
+            "core.hookspath",
+            "core.editor",
+            "sequence.editor",
+            "credential.https://example.com.helper",
+            "diff.external",
+            "diff.word.textconv",
+            "merge.ours.driver",
+            "gpg.program",
+            "gpg.ssh.program",
+            "core.sshcommand",
+            "include.path",
+            "includeif.gitdir:/x.y/.path",
+            "url.https://evil.example/.insteadof",
+            "hook.pre-commit.command",
+            "submodule.lib.update",
+        ];
+        let others = [
+            "user.name",
+            "user.email",
+            "remote.origin.url",
+            "branch.main.merge",
+            "core.sparsecheckout",
+            "core.autocrlf",
+            "merge.conflictstyle",
+            "submodule.lib.url",
+            "section",
+        ];
+        assert_eq!(steering.iter().filter(|key| !steers(key)).collect::<Vec<_>>(), [&""; 0]);
+        assert_eq!(others.iter().filter(|key| steers(key)).collect::<Vec<_>>(), [&""; 0]);
+    }
+
+    #[test]
+    fn a_key_that_was_added_removed_or_changed_is_named_once() {
+        let values = |entries: &[(&str, &str)]| {
+            let mut values = Values::new();
+            for (key, value) in entries {
+                values.entry((*key).to_owned()).or_default().push(value.into());
+            }
+            values
+        };
+        let before = values(&[("ralph.verify", "a"), ("ralph.verify", "b"), ("alias.x", "x"), ("user.name", "Me")]);
+        let now = values(&[("ralph.verify", "a"), ("core.editor", "vi"), ("user.name", "Agent")]);
+        assert_eq!(changed(&before, &now), ["alias.x", "core.editor", "ralph.verify"]);
+        assert_eq!(changed(&before, &before), [""; 0]);
+    }
+}

@@ -1,0 +1,285 @@
+//! What git needs to work here at all: its directory in its place, directories that can be used, HEAD, alternates, and a
+//! configuration that it can read. Put right before git is asked anything after an attempt.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+
+use super::guard::{mirror, same};
+use crate::error::Problem;
+use crate::free_name::free_name;
+use crate::git::{GitError, RefList};
+use crate::relocate::relocate;
+use crate::safe_read;
+use crate::workspace::{Notice, Workspace, nul_records};
+
+/// Directories of a git directory that something is written to; the first is the git directory itself.
+const WRITTEN: [&str; 6] = ["", "objects", "refs", "refs/heads", "logs", "ralph"];
+/// What an owner needs to use a directory, and a file.
+const USABLE: u32 = 0o700;
+const WRITABLE: u32 = 0o600;
+/// Parts of a git directory that are directories, if they are there, and those that are files.
+const DIRECTORIES: [&str; 5] = ["refs", "refs/heads", "refs/tags", "logs", "logs/refs"];
+const FILES: [&str; 2] = ["index", "packed-refs"];
+
+/// A git directory that stays known when it is moved, and how the work tree leads to it.
+#[derive(Clone, Debug)]
+pub(in crate::workspace) struct Anchor {
+    dir: Option<Arc<File>>,
+    /// What the file `.git` says, where it is a file.
+    link: Option<Vec<u8>>,
+}
+
+impl Anchor {
+    pub fn of(git_dir: &Path, top: &Path) -> Self {
+        let dot_git = top.join(".git");
+        let is_file = dot_git.symlink_metadata().is_ok_and(|meta| meta.is_file());
+        let link = if is_file { safe_read::bytes(&dot_git).ok() } else { None };
+        Anchor { dir: File::open(git_dir).ok().map(Arc::new), link }
+    }
+
+    fn is_at(&self, dir: &Path) -> bool {
+        let Some(known) = self.dir.as_ref().and_then(|file| file.metadata().ok()) else { return true };
+        dir.metadata().is_ok_and(|meta| id(&meta) == id(&known))
+    }
+
+    /// Where the directory is now; none if it was deleted.
+    fn found(&self) -> Option<PathBuf> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", self.dir.as_ref()?.as_raw_fd())).ok()?;
+        self.is_at(&path).then_some(path)
+    }
+}
+
+fn id(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+impl Workspace {
+    fn footing_file(&self) -> PathBuf {
+        self.guard_dir().join("footing")
+    }
+
+    /// The permissions of the directories that must be usable.
+    pub(super) fn footing_record(&self) -> Vec<u8> {
+        let mode = |dir: &PathBuf| Some(format!("{:o}", dir.metadata().ok()?.mode() & 0o7777).into_bytes());
+        let fields = self.footing_dirs().into_iter().filter_map(|dir| Some([mode(&dir)?, nul_records::field(&dir).to_vec()]));
+        nul_records::joined(fields.flatten())
+    }
+
+    fn footing_dirs(&self) -> Vec<PathBuf> {
+        let place = &self.repo.place;
+        let written = WRITTEN.iter().map(|name| place.common_dir.join(name));
+        [place.top.clone(), place.git_dir.clone()].into_iter().chain(written).collect()
+    }
+
+    /// Puts right what would keep git from working, without asking git. Costs next to nothing where nothing is wrong.
+    pub(crate) fn restore_footing(&self) -> Result<Vec<Notice>> {
+        let mut opened = self.open_up_directories();
+        let mut notices: Vec<Notice> = self.put_git_dir_back()?.into_iter().collect();
+        opened.extend(self.open_up_directories());
+        // What follows believes them.
+        self.restore_records()?;
+        self.give_modes_back(&opened);
+        if !opened.is_empty() {
+            notices.push(Notice::OpenedUp { paths: opened.iter().map(|path| path.display().to_string()).collect() });
+        }
+        self.put_git_link_back()?;
+        notices.extend(self.restore_shape()?);
+        self.revive_head()?;
+        notices.extend(self.restore_alternates()?);
+        Ok(notices)
+    }
+
+    /// Gives us the permission to use directories that an agent has closed; gives their names.
+    fn open_up_directories(&self) -> BTreeSet<PathBuf> {
+        let opened: BTreeSet<PathBuf> = self.footing_dirs().into_iter().filter(|dir| open_up(dir)).collect();
+        if opened.iter().any(|dir| *dir != self.repo.place.top) {
+            open_up_below(&self.repo.place.common_dir);
+        }
+        opened
+    }
+
+    /// The permissions that opened directories had before the attempt.
+    fn give_modes_back(&self, opened: &BTreeSet<PathBuf>) {
+        let record = fs::read(self.footing_file()).unwrap_or_default();
+        for (mode, dir) in nul_records::pairs(&record).map(|(mode, dir)| (String::from_utf8_lossy(mode), nul_records::path(dir))) {
+            if let Ok(mode) = u32::from_str_radix(&mode, 8)
+                && mode & USABLE == USABLE
+                && opened.contains(&dir)
+            {
+                // It can be used as it is, which is what matters.
+                let _ = fs::set_permissions(&dir, fs::Permissions::from_mode(mode));
+            }
+        }
+    }
+
+    /// A git directory that was moved away is moved back; what is in its place goes into the run's directory.
+    fn put_git_dir_back(&self) -> Result<Option<Notice>> {
+        let dir = &self.repo.place.common_dir;
+        if self.anchor.is_at(dir) {
+            return Ok(None);
+        }
+        let Some(from) = self.anchor.found() else {
+            bail!(
+                Problem::fatal(format!("the agent deleted the git directory {}, and the run with it", dir.display()))
+                    .hint("restore it from a copy; the work tree is as the agent left it")
+            )
+        };
+        let in_its_place = dir.symlink_metadata().is_ok().then(|| self.repo.place.top.join(".git.in-place-of-ours"));
+        if let Some(aside) = &in_its_place {
+            fs::rename(dir, aside).with_context(|| format!("cannot move {} aside", dir.display()))?;
+        }
+        fs::rename(&from, dir).with_context(|| format!("cannot move {} back to {}", from.display(), dir.display()))?;
+        if let Some(aside) = &in_its_place {
+            relocate(aside, &self.free_place_for("git"))?;
+        }
+        Ok(Some(Notice::GitDirRestored { from: from.display().to_string() }))
+    }
+
+    /// Moves what is of another kind than git expects out of its way, and makes the directory that every repository has.
+    fn restore_shape(&self) -> Result<Option<Notice>> {
+        let (own, common) = (&self.repo.place.git_dir, &self.repo.place.common_dir);
+        // There, refs are no files, and `refs/heads` is one that says so.
+        let has_files = !common.join("reftable").exists();
+        let stands = |path: &PathBuf| path.symlink_metadata().is_ok();
+        let directories = DIRECTORIES.iter().map(|name| common.join(name)).filter(|path| has_files && stands(path) && !path.is_dir());
+        let files = FILES.iter().map(|name| own.join(name)).filter(|path| path.is_dir());
+        // In the main git directory it leads to another repository.
+        let elsewhere = Some(own.join("commondir")).filter(|path| own == common && stands(path));
+        let wrong: Vec<PathBuf> = directories.chain(files).chain(elsewhere).collect();
+        for path in &wrong {
+            self.move_git_file_aside(path)?;
+        }
+        if has_files {
+            fs::create_dir_all(common.join("refs/heads")).with_context(|| format!("cannot restore {}/refs", common.display()))?;
+        }
+        Ok((!wrong.is_empty()).then(|| self.moved_notice(&wrong)))
+    }
+
+    fn move_git_file_aside(&self, path: &Path) -> Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        relocate(path, &self.free_place_for(&name)).with_context(|| format!("cannot move {} aside", path.display()))
+    }
+
+    fn moved_notice(&self, paths: &[PathBuf]) -> Notice {
+        let files = paths.iter().map(|path| path.display().to_string()).collect();
+        Notice::OperationMoved { files, to: self.moved_dir("git-dir").display().to_string() }
+    }
+
+    /// All refs, also if an agent has damaged the file of packed ones: then those that were recorded before the attempt are missing,
+    /// and are put back like any that were deleted.
+    pub(in crate::workspace) async fn refs_after_agent(&self, notices: &mut Vec<Notice>) -> Result<RefList> {
+        let packed = self.repo.place.common_dir.join("packed-refs");
+        match self.repo.refs().await {
+            Err(error) if GitError::is_answer(&error) && format!("{error:#}").contains("packed-refs") && packed.exists() => {
+                self.move_git_file_aside(&packed)?;
+                notices.push(self.moved_notice(&[packed]));
+                self.repo.refs().await
+            }
+            other => other,
+        }
+    }
+
+    /// The file that leads from the work tree to its git directory.
+    fn put_git_link_back(&self) -> Result<()> {
+        let Some(link) = &self.anchor.link else { return Ok(()) };
+        let dot_git = self.repo.place.top.join(".git");
+        if safe_read::bytes(&dot_git).is_ok_and(|now| now == *link) {
+            return Ok(());
+        }
+        if dot_git.symlink_metadata().is_ok() {
+            relocate(&dot_git, &self.free_place_for("git"))?;
+        }
+        fs::write(&dot_git, link).with_context(|| format!("cannot restore {}", dot_git.display()))
+    }
+
+    /// Without the other object stores that it borrows from, a repository lacks most of its objects.
+    fn restore_alternates(&self) -> Result<Option<Notice>> {
+        let (path, copy) = (self.repo.place.common_dir.join(ALTERNATES), self.guard_dir().join("git-dir").join(ALTERNATES_COPY));
+        let Ok(known) = safe_read::bytes(&copy) else { return Ok(None) };
+        let now = safe_read::bytes(&path).unwrap_or_default();
+        let has = |line: &[u8]| now.split(|byte| *byte == b'\n').any(|other| other == line);
+        if known.split(|byte| *byte == b'\n').all(has) {
+            return Ok(None);
+        }
+        self.replace_git_file(&path, &copy, ALTERNATES_COPY).map(Some)
+    }
+
+    /// If git cannot read its configuration any more, the one of before the attempt comes back.
+    pub(crate) async fn restore_unreadable_config(&self) -> Result<Vec<Notice>> {
+        let changed = self.changed_configuration();
+        let is_odd = |(path, _): &(PathBuf, PathBuf)| !path.metadata().is_ok_and(|meta| meta.is_file());
+        // One that is no file, such as a FIFO, git would wait for.
+        if changed.is_empty() || !changed.iter().any(is_odd) && self.repo.is_readable().await? {
+            return Ok(Vec::new());
+        }
+        self.put_configuration_back(&changed)
+    }
+
+    /// The configuration of before the attempt comes back, if it is another one now.
+    pub(crate) fn restore_config(&self) -> Result<Vec<Notice>> {
+        self.put_configuration_back(&self.changed_configuration())
+    }
+
+    /// Configuration files that are not what they were, each with its copy.
+    fn changed_configuration(&self) -> Vec<(PathBuf, PathBuf)> {
+        let kept = self.guard_dir().join("git-dir");
+        if !kept.join("config").is_file() {
+            return Vec::new();
+        }
+        let files = self.git_files().into_iter().filter(|(_, name)| name.starts_with("config"));
+        files.map(|(path, name)| (path, kept.join(name))).filter(|(path, copy)| !same(path, copy)).collect()
+    }
+
+    fn put_configuration_back(&self, changed: &[(PathBuf, PathBuf)]) -> Result<Vec<Notice>> {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        changed.iter().map(|(path, copy)| self.replace_git_file(path, copy, &name(path))).collect()
+    }
+
+    /// Makes a file of git's what its copy is; what it was is kept in the run's directory.
+    fn replace_git_file(&self, path: &Path, copy: &Path, name: &str) -> Result<Notice> {
+        let aside = self.free_place_for(name);
+        mirror(path, &aside)?;
+        mirror(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+        Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
+    }
+
+    /// A name in the run's directory that nothing has yet; its directory is there.
+    fn free_place_for(&self, name: &str) -> PathBuf {
+        let dir = self.moved_dir("git-dir");
+        // What is wrong with it, the move says.
+        let _ = fs::create_dir_all(&dir);
+        free_name(dir.join(name), |number| dir.join(format!("{name}.{number}")), |to| to.symlink_metadata().is_ok())
+    }
+}
+
+/// Where a repository names the object stores that it borrows from, and what its copy is called.
+pub(super) const ALTERNATES: &str = "objects/info/alternates";
+pub(super) const ALTERNATES_COPY: &str = "alternates";
+
+/// Opens one directory up, if it is closed to its owner; says whether it was and is not any more.
+fn open_up(dir: &Path) -> bool {
+    let Ok(meta) = dir.symlink_metadata() else { return false };
+    let mode = meta.mode() & 0o7777;
+    meta.is_dir() && mode & USABLE != USABLE && fs::set_permissions(dir, fs::Permissions::from_mode(mode | USABLE)).is_ok()
+}
+
+/// Opens everything up below a git directory that was closed; objects are read-only as they are.
+fn open_up_below(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        let mode = meta.mode() & 0o7777;
+        if meta.is_dir() {
+            open_up(&entry.path());
+            open_up_below(&entry.path());
+        } else if meta.is_file() && mode & WRITABLE != WRITABLE && !entry.path().components().any(|part| part.as_os_str() == "objects") {
+            // What it is needed for will say if it is still closed.
+            let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode | WRITABLE));
+        }
+    }
+}

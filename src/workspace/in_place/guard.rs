@@ -1,0 +1,357 @@
+//! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+
+use super::footing::{ALTERNATES, ALTERNATES_COPY};
+use super::foreign_refs::Comparison;
+
+use crate::git::{Oid, RefList, RefUpdate, StashEntry};
+use crate::names::attempt_label;
+use crate::story::StoryId;
+use crate::workspace::{Notice, Workspace};
+
+/// Settings under which git sees another work tree, or less of this one.
+const BLINDING: [&str; 4] = ["core.worktree", "core.bare", "core.sparseCheckout", "core.ignoreStat"];
+
+pub(super) const HOOKS: &str = "hooks";
+
+/// What the end of an attempt means for the things around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptEnd {
+    /// It is about to land: what the agent set up stays, what it destroyed comes back.
+    Landing,
+    /// It is about to be rolled back: everything is as before.
+    RollingBack,
+}
+
+/// What comparing has found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// To be part of the ref transaction.
+    pub updates: Vec<RefUpdate>,
+    /// Symbolic refs to be made again, with what they stand for.
+    pub symbolic: Vec<(String, String)>,
+    /// What the stash is to hold, if it is to be built anew. What it loses must be under a ref before.
+    pub stash: Option<Vec<StashEntry>>,
+    /// What the user should hear of.
+    pub notices: Vec<Notice>,
+    /// Commits that nothing else would keep.
+    pub pins: Vec<Oid>,
+    /// Files have been hidden from git, so that what is there cannot be told from what was deleted.
+    pub sparse: bool,
+}
+
+impl Findings {
+    /// Whether nothing was found that makes refs other than they were listed.
+    pub(crate) fn leave_refs_alone(&self) -> bool {
+        self.updates.is_empty() && self.notices.is_empty()
+    }
+}
+
+impl Workspace {
+    pub(super) fn guard_dir(&self) -> PathBuf {
+        self.dir.join("guard")
+    }
+
+    /// Records refs and stash, and pins what they point at.
+    pub(in crate::workspace) async fn guard_refs(&self, refs: &RefList) -> Result<()> {
+        let dir = self.guard_dir();
+        let stash = self.repo.stash(refs).await?;
+        let foreign = refs.without(|name| self.names.owns(name));
+        let record = format!("{}{}", foreign.lines(), stash.iter().map(StashEntry::line).collect::<String>());
+        let mut pinned = None;
+        if fs::read_to_string(dir.join("refs")).ok().as_deref() != Some(&record) {
+            pinned = self.pin(&foreign, &stash).await?;
+            rewrite(&dir.join("tags"), &self.repo.raw_tags(&foreign).await?)?;
+            rewrite(&dir.join("refs"), record.as_bytes())?;
+        }
+        self.record_own_refs(refs, pinned)
+    }
+
+    /// Records configuration and hooks, and where the logs end.
+    pub(in crate::workspace) fn guard_git_files(&self) -> Result<()> {
+        let dir = self.guard_dir();
+        self.break_seal();
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        write_if_changed(&dir.join("head-log"), &self.repo.head_log_length().to_string())?;
+        write_if_changed(&dir.join("elsewhere"), &self.repo.worked_on_elsewhere().join("\n"))?;
+        write_if_changed(
+            &dir.join("operation-commits"),
+            &self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>(),
+        )?;
+        let footing = self.footing_record();
+        if fs::read(dir.join("footing")).ok().as_ref() != Some(&footing) {
+            fs::write(dir.join("footing"), footing)?;
+        }
+        self.keep_git_files(&dir.join("git-dir"))
+    }
+
+    /// The commits that files of unfinished operations, or `ORIG_HEAD`, named before the attempt: they are the user's.
+    pub(in crate::workspace) fn known_operation_commits(&self) -> Vec<Oid> {
+        let text = fs::read_to_string(self.guard_dir().join("operation-commits")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// One commit that has every ref and every stash entry as its parent: no gc can take what the agent deletes.
+    async fn pin(&self, refs: &RefList, stash: &[StashEntry]) -> Result<Option<Oid>> {
+        let tips: BTreeSet<Oid> = refs.commits().chain(stash.iter().map(|entry| &entry.oid)).cloned().collect();
+        let tree = self.repo.empty_tree().await?;
+        let mut pin: Option<Oid> = None;
+        for tips in tips.iter().collect::<Vec<_>>().chunks(200) {
+            let parents: Vec<&Oid> = pin.iter().chain(tips.iter().copied()).collect();
+            pin = Some(self.repo.commit(&tree, &parents, "refs before an attempt\n").await?);
+        }
+        let update = pin.clone().map(|to| RefUpdate::Set { name: self.names.pin(), to });
+        self.repo.update_refs(update.as_slice(), "git ralph").await?;
+        Ok(pin)
+    }
+
+    /// Compares git's directory with what was recorded. Repairs tag objects, configuration and hooks; what has to be done about refs
+    /// and the stash is in the findings.
+    pub(in crate::workspace) async fn compare_git(
+        &self,
+        refs: &RefList,
+        story: &StoryId,
+        attempt: u32,
+        end: AttemptEnd,
+        untouched: bool,
+    ) -> Result<Findings> {
+        let mut findings = Findings::default();
+        findings.notices.extend(self.take_restored().then_some(Notice::StateRestored {}));
+        let label = attempt_label(story, attempt);
+        let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings) };
+        let before = RefList::from_lines(&record)?;
+        let known = fs::read_to_string(self.guard_dir().join("elsewhere")).unwrap_or_default();
+        let mut elsewhere = self.repo.worked_on_elsewhere();
+        elsewhere.retain(|branch| known.lines().any(|line| line == branch));
+        let comparison = Comparison { before: &before, now: refs, story, attempt, elsewhere: &elsewhere };
+        self.compare_refs(&comparison, &mut findings).await?;
+        self.compare_own_refs(&comparison, &mut findings)?;
+        if !findings.updates.is_empty() {
+            self.repo.revive_tags(&fs::read(self.guard_dir().join("tags")).unwrap_or_default()).await?;
+        }
+        self.clear_the_way(&comparison, &mut findings);
+        self.revive_objects(&mut findings).await?;
+        self.compare_stash(&StashEntry::from_lines(&record), refs, end, &label, &mut findings).await?;
+        let since = fs::read_to_string(self.guard_dir().join("head-log")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        findings.pins.extend(self.repo.head_log_since(since));
+        if untouched {
+            return Ok(findings);
+        }
+        let kept = self.guard_dir().join("git-dir");
+        if end == AttemptEnd::Landing {
+            findings.sparse = self.unblind(&kept).await?;
+        }
+        self.compare_git_files(&kept, &label, end, &mut findings)?;
+        Ok(findings)
+    }
+
+    /// Puts the settings back that would make git blind; says whether files had been hidden from it.
+    async fn unblind(&self, kept: &Path) -> Result<bool> {
+        let mut sparse = false;
+        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
+            let copy = kept.join(name);
+            if same(&path, &copy) {
+                continue;
+            }
+            for key in BLINDING {
+                let (was, is) = (self.repo.setting_in(&copy, key).await?, self.repo.setting_in(&path, key).await?);
+                if was != is {
+                    sparse |= key == "core.sparseCheckout";
+                    self.repo.set_in(&path, key, was.as_deref()).await?;
+                }
+            }
+        }
+        Ok(sparse)
+    }
+
+    /// Finds out what the stash should hold: the user's entries in their order, without those that the failed agent made. What this
+    /// process has not watched the agent do may be the user's own doing, and stays.
+    async fn compare_stash(
+        &self,
+        before: &[StashEntry],
+        refs: &RefList,
+        end: AttemptEnd,
+        label: &str,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let now = self.repo.stash(refs).await?;
+        let cut_short = fs::read_to_string(self.stash_record()).ok().map(|record| StashEntry::from_lines(&record));
+        let known = cut_short.as_deref().unwrap_or(before);
+        let holds = |entries: &[StashEntry], entry: &StashEntry| entries.iter().any(|other| other.oid == entry.oid);
+        let gone = known.iter().filter(|entry| !holds(&now, entry)).count();
+        let added: Vec<&StashEntry> = now.iter().filter(|entry| !holds(known, entry) && !holds(before, entry)).collect();
+        let is_agents = |entry: &&StashEntry| end == AttemptEnd::RollingBack && entry.is_from(&self.names.short_branch());
+        let agents = added.iter().filter(|entry| is_agents(entry)).count();
+        let taken = if self.has_watched(label) { agents } else { 0 };
+        if agents > taken {
+            findings.notices.push(Notice::StashLeft { entries: agents });
+        }
+        if gone == 0 && taken == 0 {
+            let _ = fs::remove_file(self.stash_record());
+            findings.pins.extend(added.iter().filter(|entry| is_agents(entry)).map(|entry| entry.oid.clone()));
+            return Ok(());
+        }
+        // While the stash is built anew, nothing else keeps them.
+        findings.pins.extend(added.iter().map(|entry| entry.oid.clone()));
+        let stay = added.into_iter().filter(|entry| taken == 0 || !is_agents(entry));
+        findings.stash = Some(stay.chain(known).cloned().collect());
+        findings.notices.push(Notice::StashRestored { gone, taken });
+        Ok(())
+    }
+
+    /// What the stash is to hold, while it is built anew.
+    fn stash_record(&self) -> PathBuf {
+        self.guard_dir().join("stash")
+    }
+
+    /// Builds the stash anew. If that is cut short, the next look at it goes on from what was to be in it. Everything that is in it now
+    /// must be under a ref.
+    pub(super) async fn rebuild_stash(&self, entries: &[StashEntry]) -> Result<()> {
+        let (record, new) = (self.stash_record(), self.guard_dir().join("stash.new"));
+        fs::write(&new, entries.iter().map(StashEntry::line).collect::<String>())?;
+        fs::rename(&new, &record).with_context(|| format!("cannot write {}", record.display()))?;
+        self.repo.rebuild_stash(entries).await?;
+        fs::remove_file(&record).with_context(|| format!("cannot remove {}", record.display()))
+    }
+
+    /// The files in git's directory that steer it, by their place in the common or the work tree's own directory.
+    pub(super) fn git_files(&self) -> Vec<(PathBuf, &'static str)> {
+        let (common, own) = (&self.repo.place.common_dir, &self.repo.place.git_dir);
+        let mut files = vec![
+            (common.join("config"), "config"),
+            (own.join("config.worktree"), "config.worktree"),
+            (common.join(ALTERNATES), ALTERNATES_COPY),
+            (common.join("shallow"), "shallow"),
+        ];
+        for (dir, name) in [(common.join(HOOKS), HOOKS), (common.join("info"), "info"), (own.join("info"), "own-info")] {
+            if name != "own-info" || own != common {
+                files.push((dir, name));
+            }
+        }
+        files
+    }
+
+    /// Whether git's configuration and what it ignores are what they were before the attempt.
+    pub(in crate::workspace) fn settings_are_kept(&self) -> bool {
+        self.are_kept(|name| name != HOOKS)
+    }
+
+    /// Whether the hooks are.
+    pub(in crate::workspace) fn hooks_are_kept(&self) -> bool {
+        self.are_kept(|name| name == HOOKS)
+    }
+
+    fn are_kept(&self, asked: impl Fn(&str) -> bool) -> bool {
+        let kept = self.guard_dir().join("git-dir");
+        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| same(&path, &kept.join(name)))
+    }
+
+    fn keep_git_files(&self, to: &Path) -> Result<()> {
+        for (path, name) in self.git_files() {
+            mirror(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            if let Ok(target) = fs::read_link(&path) {
+                rewrite(&to.join(format!("{name}.link")), target.as_os_str().as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this is the user's unchanged symbolic link into the work tree. Its target is rolled back with the tree, so the
+    /// link is left alone.
+    pub(super) fn is_in_work_tree(&self, path: &Path, kept: &Path, name: &str) -> bool {
+        let Ok(target) = fs::read_link(path) else { return false };
+        let place = &self.repo.place;
+        fs::read(kept.join(format!("{name}.link"))).is_ok_and(|known| known == target.as_os_str().as_bytes())
+            && fs::canonicalize(path).is_ok_and(|found| found.starts_with(&place.top) && !found.starts_with(&place.common_dir))
+    }
+
+    fn compare_git_files(&self, kept: &Path, label: &str, end: AttemptEnd, findings: &mut Findings) -> Result<()> {
+        for (path, name) in self.git_files() {
+            let copy = kept.join(name);
+            if same(&path, &copy) || self.is_in_work_tree(&path, kept, name) {
+                continue;
+            }
+            let aside = self.aside(name, label);
+            if end == AttemptEnd::Landing {
+                // The agent's stays, but it may have been written over something of the user's.
+                mirror(&copy, &aside)?;
+                let before = aside.exists().then(|| aside.display().to_string());
+                findings.notices.push(Notice::GitFileChanged { name: name.to_owned(), before });
+                continue;
+            }
+            mirror(&path, &aside)?;
+            mirror(&copy, &path).with_context(|| format!("cannot restore {}", path.display()))?;
+            findings.notices.push(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() });
+        }
+        Ok(())
+    }
+}
+
+/// Whether two files or directories hold the same. A link is what it points at; one in a directory is just a link.
+pub(super) fn same(one: &Path, other: &Path) -> bool {
+    let names =
+        |dir: &Path| fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<BTreeSet<_>>()).ok();
+    let same_entry = |one: &Path, other: &Path| match (fs::read_link(one), fs::read_link(other)) {
+        (Ok(left), Ok(right)) => left == right,
+        (Err(_), Err(_)) => same(one, other),
+        _ => false,
+    };
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(left), Ok(right)) if left.is_dir() && right.is_dir() => {
+            let (left, right) = (names(one), names(other));
+            left == right && left.is_some_and(|names| names.iter().all(|name| same_entry(&one.join(name), &other.join(name))))
+        }
+        (Ok(left), Ok(right)) if left.is_file() && right.is_file() => {
+            left.len() == right.len() && left.permissions() == right.permissions() && fs::read(one).ok() == fs::read(other).ok()
+        }
+        (Ok(_), Ok(_)) => false,
+        (left, right) => left.is_err() && right.is_err(),
+    }
+}
+
+/// Makes `to` what `from` is: a file, a directory of files, or nothing. Links as in [`same`].
+pub(super) fn mirror(from: &Path, to: &Path) -> io::Result<()> {
+    if same(from, to) {
+        return Ok(());
+    }
+    match to.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(to)?,
+        Ok(_) => fs::remove_file(to)?,
+        Err(_) => {}
+    }
+    let Ok(meta) = fs::metadata(from) else { return Ok(()) };
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    if !meta.is_dir() {
+        return if meta.is_file() { fs::copy(from, to).map(drop) } else { Ok(()) };
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match fs::read_link(entry.path()) {
+            Ok(target) => symlink(target, to)?,
+            Err(_) => mirror(&entry.path(), &to)?,
+        }
+    }
+    fs::set_permissions(to, meta.permissions())
+}
+
+/// Writes a file anew, so that a link that somebody has put there is not followed.
+pub(super) fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    fs::write(path, bytes)
+}
+
+/// Writes only if the content differs: some file systems flush a file that is truncated and rewritten.
+fn write_if_changed(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|last| last == text.as_bytes()) { Ok(()) } else { rewrite(path, text.as_bytes()) }
+}

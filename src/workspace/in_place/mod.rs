@@ -1,0 +1,17 @@
+//! The user's own checkout as a workspace: what is the user's in the git directory is guarded against the agent.
+
+mod command_settings;
+mod footing;
+mod foreign_refs;
+mod guard;
+mod object_links;
+mod operations;
+mod own_refs;
+mod sealed;
+
+pub(in crate::workspace) use footing::Anchor;
+pub(crate) use guard::{AttemptEnd, Findings};
+pub(super) use object_links::ObjectLinks;
+pub(crate) use operations::under_way_problem;
+pub(crate) use sealed::OriginalIndex;
+pub(super) use sealed::Sealed;

@@ -1,0 +1,192 @@
+//! What we have recorded about an attempt, against an agent that writes into it: a copy outside of the repository, and the private
+//! index by its stamp.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+
+use super::guard::{mirror, same};
+use crate::git::stale;
+use crate::vault::Vault;
+use crate::workspace::Workspace;
+
+const GUARD: &str = "guard";
+const INDEX_STAMP: &str = "index.stamp";
+/// What the stamp becomes once the attempt is over: until the next one is recorded, nothing of ours writes to the records below.
+const STEERING_STAMP: &str = "steering.stamp";
+/// The records by which configuration, hooks and the change file are put back.
+const STEERING: [&str; 2] = ["git-dir", "steering"];
+const ORIGINAL_INDEX: &str = "index.orig";
+/// In place of the digest, where the repository had no index.
+const NONE: &str = "none";
+
+/// What this process knows of the records, and the vault that vouches for them.
+#[derive(Clone, Debug, Default)]
+pub(in crate::workspace) struct Sealed {
+    vault: Option<Vault>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The records when they were last copied.
+    records: Option<String>,
+    /// The private index when the attempt began.
+    index: Option<String>,
+    /// Records were not what they had been, and are again.
+    restored: bool,
+}
+
+impl Sealed {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The user's index of before the run, as it is kept.
+pub(crate) enum OriginalIndex {
+    /// It is what it was.
+    Whole,
+    /// It is there, and nothing vouches for it.
+    Unverified,
+    /// There was none.
+    None,
+    /// It is gone, or somebody has written to it.
+    Spoilt,
+}
+
+impl Workspace {
+    /// The same, with a vault for what an agent must not write.
+    #[must_use]
+    pub fn with_vault(mut self, vault: Option<Vault>) -> Self {
+        self.sealed.vault = vault.filter(Vault::exists);
+        self
+    }
+
+    /// Before an attempt is recorded: the records are ours to write, and what vouched for them is out of date.
+    pub(super) fn break_seal(&self) {
+        if let Some(vault) = &self.sealed.vault {
+            for name in [INDEX_STAMP, STEERING_STAMP] {
+                let _ = fs::remove_file(vault.path(name));
+            }
+        }
+    }
+
+    /// Right before an agent starts: copies the records, links objects, and remembers the private index. Nobody but the agent touches
+    /// them until they are unsealed.
+    pub(crate) fn seal(&self) -> Result<()> {
+        self.link_objects();
+        let (guard, index) = (self.guard_dir(), stamp(&self.private_index()));
+        let mut known = self.sealed.known();
+        known.index = Some(index.clone());
+        let records = stamps(&guard);
+        let Some(vault) = &self.sealed.vault else { return Ok(()) };
+        if known.records.as_ref() != Some(&records) {
+            mirror(&guard, &vault.path(GUARD)).context("cannot write to the state directory")?;
+            known.records = Some(records);
+        }
+        // Last: a copy that was cut short vouches for nothing.
+        vault.write(INDEX_STAMP, index.as_bytes()).context("cannot write to the state directory")
+    }
+
+    /// Records that somebody has written to since they were sealed are restored. Doing it twice is harmless.
+    pub(crate) fn restore_records(&self) -> Result<()> {
+        let Some(vault) = &self.sealed.vault else { return Ok(()) };
+        let guard = self.guard_dir();
+        let mut known = self.sealed.known();
+        let restore = |copy: &Path, records: &Path| -> Result<bool> {
+            let differs = copy.exists() && !same(copy, records);
+            if differs {
+                mirror(copy, records).with_context(|| format!("cannot restore {}", records.display()))?;
+            }
+            Ok(differs)
+        };
+        if vault.path(INDEX_STAMP).exists() {
+            if known.records.is_none() || known.records != Some(stamps(&guard)) {
+                known.restored |= restore(&vault.path(GUARD), &guard)?;
+            }
+        } else if vault.path(STEERING_STAMP).exists() {
+            for name in STEERING {
+                known.restored |= restore(&vault.path(GUARD).join(name), &guard.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After an attempt: records that are not what they were are restored, and a private index that somebody has written to is not
+    /// used.
+    pub(in crate::workspace) fn unseal(&self) -> Result<()> {
+        self.restore_loose_objects().context("cannot restore deleted objects")?;
+        self.restore_records()?;
+        let index = self.private_index();
+        let vault = self.sealed.vault.as_ref();
+        let outside = || String::from_utf8(vault?.read(INDEX_STAMP)?).ok();
+        // Behind the attempt, the index is ours to write.
+        let Some(was) = self.sealed.known().index.take().or_else(outside) else { return Ok(()) };
+        if was != stamp(&index) && index.symlink_metadata().is_ok() {
+            stale::move_aside(&index, &self.moved_dir("index"))?;
+        }
+        if let Some(vault) = vault {
+            let _ = fs::rename(vault.path(INDEX_STAMP), vault.path(STEERING_STAMP));
+        }
+        Ok(())
+    }
+
+    /// Whether records had to be restored, since the last time this was asked.
+    pub(super) fn take_restored(&self) -> bool {
+        std::mem::take(&mut self.sealed.known().restored)
+    }
+
+    /// Remembers the user's index of before the run.
+    pub(in crate::workspace) fn seal_original_index(&self) -> Result<()> {
+        let Some(vault) = &self.sealed.vault else { return Ok(()) };
+        let digest = digest(&self.original_index()).unwrap_or_else(|| NONE.to_owned());
+        vault.write(ORIGINAL_INDEX, digest.as_bytes()).context("cannot write to the state directory")
+    }
+
+    /// What has become of the user's index of before the run.
+    pub(crate) fn original_index_now(&self) -> OriginalIndex {
+        let recorded = self.sealed.vault.as_ref().and_then(|vault| String::from_utf8(vault.read(ORIGINAL_INDEX)?).ok());
+        match (recorded.as_deref(), digest(&self.original_index())) {
+            (Some(NONE), _) | (None, None) => OriginalIndex::None,
+            (Some(recorded), Some(digest)) if recorded == digest => OriginalIndex::Whole,
+            (None, Some(_)) => OriginalIndex::Unverified,
+            (Some(_), _) => OriginalIndex::Spoilt,
+        }
+    }
+}
+
+fn digest(path: &Path) -> Option<String> {
+    if !path.symlink_metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(path).ok()?).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// A file by what changes when somebody writes to it or puts another one in its place.
+fn stamp(path: &Path) -> String {
+    match path.symlink_metadata() {
+        Ok(meta) => format!("{} {} {} {} {}", meta.dev(), meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec()),
+        Err(_) => String::new(),
+    }
+}
+
+/// The stamps of all files in a directory.
+fn stamps(dir: &Path) -> String {
+    let Ok(entries) = fs::read_dir(dir) else { return String::new() };
+    let mut lines: Vec<String> = entries
+        .flatten()
+        .map(|entry| {
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            let inner = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { stamps(&path) } else { stamp(&path) };
+            format!("{name}\n{inner}\n")
+        })
+        .collect();
+    lines.sort();
+    lines.concat()
+}

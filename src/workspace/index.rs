@@ -1,0 +1,102 @@
+//! Index files: copied with their times, installed through `index.lock` as git does it.
+
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::time::sleep;
+
+use super::Workspace;
+use crate::git::stale;
+
+const LIVE_LOCK: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Copies a file with its modification time: git tells by it which entries it must look at again.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let modified = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    File::options().write(true).open(to)?.set_times(FileTimes::new().set_modified(modified))
+}
+
+impl Workspace {
+    /// The repository's own index.
+    pub(super) fn real_index(&self) -> PathBuf {
+        self.repo.place.git_dir.join("index")
+    }
+
+    /// Keeps the user's index, and a copy of it to work on. A repository may have none yet.
+    pub(super) async fn keep_original_index(&self) -> Result<()> {
+        let (real, original, private) = (self.real_index(), self.original_index(), self.private_index());
+        let _ = fs::remove_file(&original);
+        let _ = fs::remove_file(&private);
+        if !real.exists() {
+            return self.seal_original_index();
+        }
+        copy(&real, &original).with_context(|| format!("cannot copy {}", real.display()))?;
+        if self.is_split()? {
+            self.repo.unsplit(&original).await?;
+        }
+        self.seal_original_index()?;
+        copy(&original, &private).with_context(|| format!("cannot copy {}", original.display()))
+    }
+
+    fn is_split(&self) -> io::Result<bool> {
+        let shared =
+            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("sharedindex."));
+        Ok(fs::read_dir(&self.repo.place.git_dir)?.any(shared))
+    }
+
+    /// Makes a copy of `index` the repository's own.
+    pub(crate) async fn install_index(&self, index: &Path) -> Result<()> {
+        let lock = self.lock_index().await?;
+        copy(index, &lock).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
+    }
+
+    /// Makes `index` itself the repository's own, under a second name: the run is over, and git never writes into an index.
+    pub(crate) async fn hand_index_back(&self, index: &Path) -> Result<()> {
+        let lock = self.lock_index().await?;
+        let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        if id(index) == id(&self.real_index()) {
+            // It is there already, and to rename a file to itself leaves both names.
+            return fs::remove_file(lock).context("cannot remove index.lock");
+        }
+        let link = self.dir.join("index.link");
+        let _ = fs::remove_file(&link);
+        let linked = fs::hard_link(index, &link).and_then(|()| fs::rename(&link, &lock));
+        linked.or_else(|_| copy(index, &lock)).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
+    }
+
+    /// Leaves the repository without an index, as it was before its first `git add`.
+    pub(crate) async fn remove_index(&self) -> Result<()> {
+        let lock = self.lock_index().await?;
+        let real = self.real_index();
+        if real.exists() {
+            fs::rename(&real, self.dir.join("index.removed"))?;
+        }
+        fs::remove_file(lock).context("cannot remove index.lock")
+    }
+
+    async fn lock_index(&self) -> Result<PathBuf> {
+        let lock = self.repo.place.git_dir.join("index.lock");
+        let mut waited = Duration::ZERO;
+        loop {
+            match OpenOptions::new().write(true).create_new(true).open(&lock) {
+                Ok(_) => return Ok(lock),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot create {}", lock.display())),
+            }
+            if stale::is_stale(&lock) {
+                stale::move_aside(&lock, &self.dir.join("stale-locks")).with_context(|| format!("cannot move {} aside", lock.display()))?;
+            } else if waited >= LIVE_LOCK {
+                anyhow::bail!("{} is held by another git process", lock.display());
+            } else {
+                sleep(POLL).await;
+                waited += POLL;
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A directory that an attempt works in: its snapshot and its restoring, and everything that no tree object holds.
+//!
+//! This is what is on the disk; what is true is in [`crate::branch`]. Three rules hold everywhere here. Safety never depends on
+//! HEAD, the branch or the repository's index, for they belong to the agent while it works: ids are recorded, and our own work
+//! happens on a private index. A snapshot is under a ref before anything is taken out of the directory. What git cannot keep is
+//! renamed into the run's directory, never removed.
+
+mod aftermath;
+mod around_attempt;
+mod baseline;
+mod first_look;
+mod ignored_copies;
+mod in_place;
+mod index;
+mod modes;
+mod moment;
+mod nested_copies;
+mod notice;
+mod nul_records;
+mod obstacles;
+mod path_set;
+mod raw_bytes;
+mod restore;
+mod snapshot;
+mod special;
+mod staged;
+mod submodules;
+mod switch;
+mod tree_scan;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+pub(crate) use aftermath::Aftermath;
+pub(crate) use first_look::FirstLook;
+pub(crate) use ignored_copies::Treatment;
+pub(crate) use in_place::{AttemptEnd, Findings, OriginalIndex, under_way_problem};
+pub use moment::Moment;
+pub use notice::{Doubt, Notice};
+pub(crate) use snapshot::{GITLINK, Snapshot, has_looked};
+pub(crate) use submodules::SubmoduleRecord;
+pub(crate) use switch::Switch;
+
+use crate::git::Repo;
+use crate::names::Names;
+
+/// Which kind of directory a workspace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkspaceKind {
+    /// The user's own checkout. The agent shares its git directory, so refs, stash, configuration and hooks are guarded.
+    InPlace,
+}
+
+/// A directory that an attempt works in, with the files that the run keeps about it.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// The user's repository, with this directory as its work tree.
+    pub repo: Repo,
+    names: Names,
+    /// Where the private index and everything else about the directory is kept.
+    dir: PathBuf,
+    kind: WorkspaceKind,
+    /// The labels of the attempts that this process has seen begin.
+    watched: Arc<Mutex<BTreeSet<String>>>,
+    /// The git directory, wherever an agent moves it.
+    anchor: in_place::Anchor,
+    /// What we have recorded about an attempt, against those who write into it.
+    sealed: in_place::Sealed,
+    object_links: in_place::ObjectLinks,
+}
+
+impl Workspace {
+    /// The user's checkout as the directory to work in; what is kept about it goes into `dir`.
+    #[must_use]
+    pub fn in_place(repo: Repo, names: Names, dir: PathBuf) -> Self {
+        let anchor = in_place::Anchor::of(&repo.place.common_dir, &repo.place.top);
+        let kind = WorkspaceKind::InPlace;
+        let (watched, sealed, object_links) = Default::default();
+        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links };
+        workspace.pin_conversion();
+        workspace
+    }
+
+    /// Where the run keeps its files about the directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The index on which all of our own work happens.
+    #[must_use]
+    pub fn private_index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    /// The user's index of before the run, byte for byte.
+    #[must_use]
+    pub fn original_index(&self) -> PathBuf {
+        self.dir.join("index.orig")
+    }
+
+    /// Where something is moved to that is in the way and that git cannot keep.
+    #[must_use]
+    pub fn moved_dir(&self, label: &str) -> PathBuf {
+        self.dir.join("moved").join(label)
+    }
+}

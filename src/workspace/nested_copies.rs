@@ -1,0 +1,279 @@
+//! Repositories of the user's inside the work tree: git looks into none of them, so they are copied whole and restored whole.
+//!
+//! Objects are hard links, because git never writes into one; everything else is a copy. A copy is never overwritten: it is in
+//! `nested-copies/<label>/`, and the two lists say where the last copy of every repository is.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::{io, mem};
+
+use anyhow::{Context, Result};
+
+use super::ignored_copies::{Treatment, copy_entry, is_new, same};
+use super::path_set::PathSet;
+use super::raw_bytes::TOGETHER;
+use super::{Moment, Notice, Workspace, nul_records};
+use crate::free_name::free_name;
+
+/// A repository with more files than this is not copied.
+const MANY: usize = 20_000;
+/// Below this directory of a repository nothing is ever written into.
+const OBJECTS: &str = ".git/objects";
+
+/// A repository as it was at some moment.
+#[derive(Clone, Debug, Default)]
+struct NestedCopy {
+    /// By which one is known that nobody has touched; empty if it was too new to be known.
+    stamp: String,
+    /// The label of the directory that the copy is in; none if the repository is too big.
+    home: Option<String>,
+}
+
+/// What a walk of a repository has found.
+#[derive(Default)]
+struct Survey {
+    hasher: DefaultHasher,
+    entries: usize,
+    /// The bytes that a copy takes.
+    bytes: u64,
+    is_new: bool,
+}
+
+impl Workspace {
+    fn nested_dir(&self) -> PathBuf {
+        self.dir.join("nested-copies")
+    }
+
+    fn nested_list(&self, moment: Moment) -> PathBuf {
+        self.dir.join(format!("nested-copies.{}", moment.name()))
+    }
+
+    fn embedded_file(&self) -> PathBuf {
+        self.dir.join("embedded")
+    }
+
+    /// Remembers the repositories that the user's index names.
+    pub(super) fn save_embedded(&self, gitlinks: &[PathBuf]) -> Result<()> {
+        Ok(PathSet::new(gitlinks.iter().cloned()).save(&self.embedded_file())?)
+    }
+
+    /// The repositories that the user's index names, whether `.gitmodules` does or not.
+    pub(super) fn embedded(&self) -> PathSet {
+        PathSet::load(&self.embedded_file()).unwrap_or_default()
+    }
+
+    /// Every repository that is there with its own git directory: tracked as a gitlink, untracked, or ignored.
+    fn nested_repositories(&self) -> Vec<PathBuf> {
+        let (known, embedded, ignored) = (self.known_nested(), self.embedded(), self.protected());
+        let all = known.paths().chain(embedded.paths()).chain(ignored.paths());
+        let mut paths: Vec<PathBuf> = all.filter(|path| self.repo.place.top.join(path).join(".git").is_dir()).cloned().collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
+    /// Copies the repositories as they are before the run; says which are too big.
+    pub(super) fn copy_nested_at_start(&self) -> Result<Vec<Notice>> {
+        self.copy_nested("start")?;
+        let copies = self.load_nested(Moment::Attempt);
+        self.save_nested_copies(Moment::Start, &copies)?;
+        let uncopied = copies.iter().filter(|(_, copy)| copy.home.is_none());
+        Ok(uncopied.map(|(path, _)| Notice::NestedUncopied { path: path.display().to_string() }).collect())
+    }
+
+    /// Copies the repositories as they are before an attempt; those that are as they were at the last copy need none.
+    pub(super) fn copy_nested(&self, label: &str) -> Result<()> {
+        let (paths, last) = (self.nested_repositories(), self.load_nested(Moment::Attempt));
+        if paths.is_empty() && last.is_empty() {
+            return Ok(());
+        }
+        let dir = self.nested_dir();
+        let label = free_name(label.to_owned(), |number| format!("{label}.{number}"), |label| dir.join(label).exists());
+        let mut copies = BTreeMap::new();
+        for path in paths {
+            let at = self.repo.place.top.join(&path);
+            let survey = Survey::of(&at);
+            let known = last.get(&path).filter(|copy| self.is_as_copied(&path, copy));
+            let home = match (&survey, known.and_then(|copy| copy.home.clone())) {
+                (_, Some(home)) => Some(home),
+                (Some(_), None) => {
+                    let new = dir.join("new");
+                    let _ = fs::remove_dir_all(&new);
+                    fs::create_dir_all(&new)?;
+                    copy_tree(&at, &new.join("copy"), Path::new("")).with_context(|| format!("cannot copy {}", at.display()))?;
+                    let to = dir.join(&label).join(&path);
+                    fs::create_dir_all(to.parent().unwrap_or(&dir))?;
+                    fs::rename(new.join("copy"), &to)?;
+                    Some(label.clone())
+                }
+                (None, None) => None,
+            };
+            copies.insert(path, NestedCopy { stamp: survey.map(Survey::stamp).unwrap_or_default(), home });
+        }
+        self.save_nested_copies(Moment::Attempt, &copies)
+    }
+
+    /// Whether there is a copy of everything in a repository, its git directory included.
+    pub(super) fn is_copied_whole(&self, path: &Path) -> bool {
+        let copies = self.load_nested(Moment::Attempt);
+        copies.get(path).is_some_and(|copy| copy.home.is_some()) && self.repo.place.top.join(path).join(".git").is_dir()
+    }
+
+    fn is_as_copied(&self, path: &Path, copy: &NestedCopy) -> bool {
+        let at = self.repo.place.top.join(path);
+        if !copy.stamp.is_empty() && Survey::of(&at).is_some_and(|survey| survey.stamp() == copy.stamp) {
+            return true;
+        }
+        copy.home.as_ref().is_some_and(|home| same_tree(&at, &self.nested_dir().join(home).join(path), Path::new("")))
+    }
+
+    /// Puts the repositories right after an attempt, or at the end of the run. What they had become is moved to the label's directory
+    /// among what was moved. Doing it twice is harmless.
+    pub(crate) fn restore_nested(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
+        let moment = if let Treatment::BackTo(moment) = wanted { moment } else { Moment::Attempt };
+        let embedded = self.embedded();
+        let mut notices = Vec::new();
+        for (path, copy) in self.load_nested(moment) {
+            let (at, name) = (self.repo.place.top.join(&path), path.display().to_string());
+            let is_there = at.join(".git").symlink_metadata().is_ok();
+            let Some(home) = &copy.home else {
+                if !is_there {
+                    notices.push(Notice::NestedLost { path: name });
+                }
+                continue;
+            };
+            if self.is_as_copied(&path, &copy) {
+                continue;
+            }
+            let from = self.nested_dir().join(home).join(&path);
+            // A landed attempt may have worked in it, or have removed it from what is tracked.
+            if wanted == Treatment::KeepEdits && (is_there || embedded.covers(&path)) {
+                notices.push(Notice::NestedEdited { path: name, copy: from.display().to_string() });
+                continue;
+            }
+            let kept = self.clear_nested(&path, label)?;
+            self.has_place(&path, Treatment::BackTo(moment), label)?;
+            copy_tree(&from, &at, Path::new("")).with_context(|| format!("cannot restore {}", at.display()))?;
+            notices.push(Notice::NestedRestored { path: name, kept });
+        }
+        Ok(notices)
+    }
+
+    /// Moves away what is where a repository was; git leaves an empty directory there.
+    fn clear_nested(&self, path: &Path, label: &str) -> Result<Option<String>> {
+        let at = self.repo.place.top.join(path);
+        if at.symlink_metadata().is_err() || fs::remove_dir(&at).is_ok() {
+            return Ok(None);
+        }
+        self.move_aside(path, label).map(|to| Some(to.display().to_string()))
+    }
+
+    fn load_nested(&self, moment: Moment) -> BTreeMap<PathBuf, NestedCopy> {
+        let bytes = fs::read(self.nested_list(moment)).unwrap_or_default();
+        let mut fields = nul_records::fields(&bytes);
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        let mut copies = BTreeMap::new();
+        while let (Some(home), Some(stamp), Some(path)) = (fields.next(), fields.next(), fields.next()) {
+            let home = Some(text(home)).filter(|home| !home.is_empty());
+            copies.insert(nul_records::path(path), NestedCopy { stamp: text(stamp), home });
+        }
+        copies
+    }
+
+    fn save_nested_copies(&self, moment: Moment, copies: &BTreeMap<PathBuf, NestedCopy>) -> Result<()> {
+        let fields = copies.iter().flat_map(|(path, copy)| {
+            [copy.home.clone().unwrap_or_default().into_bytes(), copy.stamp.clone().into_bytes(), nul_records::field(path).to_vec()]
+        });
+        let file = self.nested_list(moment);
+        let new = file.with_extension("new");
+        fs::write(&new, nul_records::joined(fields))?;
+        fs::rename(new, &file).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+impl Survey {
+    /// Walks a repository; none if it is too big to be copied.
+    fn of(top: &Path) -> Option<Self> {
+        let mut survey = Survey::default();
+        survey.walk(top, Path::new("")).then_some(survey)
+    }
+
+    fn walk(&mut self, top: &Path, dir: &Path) -> bool {
+        for name in names_in(&top.join(dir)) {
+            let path = dir.join(name);
+            let Ok(meta) = top.join(&path).symlink_metadata() else { continue };
+            self.note(&path, &meta);
+            let fits = self.entries <= MANY && self.bytes <= TOGETHER;
+            if !fits || (meta.is_dir() && !self.walk(top, &path)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn note(&mut self, path: &Path, meta: &Metadata) {
+        self.entries += 1;
+        if meta.is_file() && !path.starts_with(OBJECTS) {
+            self.bytes += meta.len();
+        }
+        // The times of a directory say nothing that its entries do not, and a linked object has a new time with every link.
+        let time = if meta.is_dir() || path.starts_with(OBJECTS) { (0, 0) } else { (meta.ctime(), meta.ctime_nsec()) };
+        self.is_new |= time != (0, 0) && is_new(meta);
+        (path, meta.ino(), meta.mode(), time).hash(&mut self.hasher);
+    }
+
+    fn stamp(self) -> String {
+        if self.is_new { String::new() } else { format!("{:016x}", self.hasher.finish()) }
+    }
+}
+
+/// The names in a directory, in order.
+fn names_in(dir: &Path) -> Vec<OsString> {
+    let mut names: Vec<OsString> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    names
+}
+
+/// Copies a directory with everything in it that is a file, a link or a directory. `inner` is where in the repository it is.
+fn copy_tree(from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for name in names_in(from) {
+        let (from, to, inner) = (from.join(&name), to.join(&name), inner.join(&name));
+        let Ok(meta) = from.symlink_metadata() else { continue };
+        if meta.is_dir() {
+            copy_tree(&from, &to, &inner)?;
+        } else if meta.is_symlink() || meta.is_file() {
+            let linked = inner.starts_with(OBJECTS) && fs::hard_link(&from, &to).is_ok();
+            if !linked {
+                copy_entry(&from, &to)?;
+            }
+        }
+    }
+    fs::set_permissions(to, fs::metadata(from)?.permissions())
+}
+
+/// Whether two directories hold the same. What git notes about times in an index is no difference.
+fn same_tree(one: &Path, other: &Path, inner: &Path) -> bool {
+    let (mut names, mut others) = (names_in(one), names_in(other));
+    if inner == Path::new(".git") {
+        names.retain(|name| name != "index");
+        others.retain(|name| name != "index");
+    }
+    names == mem::take(&mut others) && names.iter().all(|name| same_entry(&one.join(name), &other.join(name), &inner.join(name)))
+}
+
+fn same_entry(one: &Path, other: &Path, inner: &Path) -> bool {
+    let (Ok(left), Ok(right)) = (one.symlink_metadata(), other.symlink_metadata()) else { return false };
+    if left.ino() == right.ino() && left.dev() == right.dev() {
+        return true;
+    }
+    if left.is_dir() && right.is_dir() {
+        return left.permissions().mode() == right.permissions().mode() && same_tree(one, other, inner);
+    }
+    same(one, &left, other)
+}

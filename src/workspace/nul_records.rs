@@ -1,0 +1,48 @@
+//! Files of paths and what is known about them, as git writes such lists: every field ends with a NUL byte, which no path has.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Fields as the bytes of a file.
+pub(super) fn joined<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
+    fields.into_iter().flat_map(|field| [field.as_ref(), b"\0"].concat()).collect()
+}
+
+/// The fields in the bytes of a file; one that a crash has cut short counts as whole.
+pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.strip_suffix(b"\0").unwrap_or(bytes).split(|byte| *byte == 0)
+}
+
+/// The same in pairs.
+pub(super) fn pairs(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut fields = fields(bytes);
+    std::iter::from_fn(move || Some((fields.next()?, fields.next()?)))
+}
+
+/// A path as a field.
+pub(super) fn field(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+/// A field as a path.
+pub(super) fn path(field: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_joined_is_read_again() {
+        for list in [vec!["a"], vec!["a", "b c"], vec!["644", "a", "755", "b"], vec!["", "", "x", ""]] {
+            let bytes = joined(&list);
+            let read: Vec<String> = fields(&bytes).map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+            assert_eq!(read, list);
+        }
+        assert_eq!(pairs(b"1\0a\x002\0b\0").count(), 2);
+        assert_eq!(pairs(b"").count(), 0);
+        assert_eq!(path(field(Path::new("a/b"))), Path::new("a/b"));
+    }
+}

@@ -1,0 +1,43 @@
+//! A set of paths on the disk, where a directory stands for everything in it: what was ignored at the start, nested repositories.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::nul_records;
+use crate::git::without_slash;
+
+/// Paths; a directory stands for everything in it.
+#[derive(Debug, Default)]
+pub(super) struct PathSet(HashSet<PathBuf>);
+
+impl PathSet {
+    pub(super) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut protected = PathSet::default();
+        protected.extend(paths);
+        protected
+    }
+
+    pub(super) fn extend(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.0.extend(paths.into_iter().map(|path| without_slash(&path).to_owned()));
+    }
+
+    pub(super) fn save(&self, file: &Path) -> io::Result<()> {
+        fs::write(file, nul_records::joined(self.0.iter().map(|path| nul_records::field(path))))
+    }
+
+    pub(super) fn load(file: &Path) -> io::Result<Self> {
+        let bytes = fs::read(file)?;
+        let paths = nul_records::fields(&bytes).filter(|path| !path.is_empty());
+        Ok(PathSet(paths.map(nul_records::path).collect()))
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.iter()
+    }
+
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        !self.0.is_empty() && path.ancestors().any(|part| self.0.contains(part))
+    }
+}

@@ -1,0 +1,405 @@
+//! The work tree as a tree object, by one walk on the private index; the rare cases are found in what changed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::ignored_copies::Treatment;
+use super::path_set::PathSet;
+use super::{Notice, Workspace, special};
+use crate::error::Problem;
+use crate::git::{Answer, GitError, Head, Oid, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
+
+/// The mode of a submodule in a tree.
+pub(crate) const GITLINK: u32 = 0o160_000;
+/// Long enough for most trees; after that it is worth a look why.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// No filter takes this long for one walk, unless it hangs.
+const FILTER_PATIENCE: Duration = Duration::from_mins(10);
+/// How deep unreadable directories may be nested.
+const ROUNDS: u32 = 20;
+
+/// The file that lists what was ignored at the start; the first look at a directory writes it before anything else.
+const IGNORED: &str = "ignored";
+
+/// Whether a run with files in `dir` has looked at its work tree.
+pub(crate) fn has_looked(dir: &Path) -> bool {
+    dir.join(IGNORED).exists()
+}
+
+/// The work tree at one moment.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Everything that git can keep.
+    pub tree: Oid,
+    /// How it differs from the tree that it was compared with.
+    pub changes: Vec<PathChange>,
+    /// Repositories that somebody made inside the work tree since the start, which git would record without their files.
+    pub nested: Vec<PathBuf>,
+    /// What git said about paths that it could not keep.
+    pub unkept: Option<String>,
+    /// Why files are in the tree byte for byte, where git would have converted them: a filter or an encoding has failed.
+    pub unconverted: Option<String>,
+}
+
+/// What a walk has put into the index.
+struct Walk {
+    tree: Oid,
+    nested: Vec<PathBuf>,
+    unkept: Option<String>,
+    unconverted: Option<String>,
+}
+
+impl Snapshot {
+    /// Refuses to go on with files that no rollback could bring back.
+    pub fn check_whole(&self) -> Result<()> {
+        let Some(unkept) = self.trouble() else { return Ok(()) };
+        bail!(
+            Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))
+                .hint("make the file readable, remove it, or add it to .git/info/exclude")
+        )
+    }
+
+    /// Why the tree is not what `git add` makes of the work tree, if it is not.
+    pub fn trouble(&self) -> Option<&str> {
+        self.unkept.as_deref().or(self.unconverted.as_deref())
+    }
+}
+
+impl Workspace {
+    fn protected_file(&self) -> PathBuf {
+        self.dir.join(IGNORED)
+    }
+
+    pub(super) fn save_protected(&self, protected: &PathSet) -> Result<()> {
+        Ok(protected.save(&self.protected_file())?)
+    }
+
+    fn known_nested_file(&self) -> PathBuf {
+        self.dir.join("nested")
+    }
+
+    /// Remembers the repositories that were in the work tree before the run: they are the user's.
+    pub(super) fn save_nested(&self, nested: &[PathBuf]) -> Result<()> {
+        Ok(PathSet::new(nested.iter().cloned()).save(&self.known_nested_file())?)
+    }
+
+    /// Follows the branch to a checkpoint of this directory: nothing is left under way, HEAD is on the branch, ignored files are
+    /// back, the index is that of the checkpoint. Doing it twice is harmless.
+    pub(crate) async fn follow_landing(&self, snapshot: &Snapshot, head: Option<&Head>, label: &str) -> Result<Vec<Notice>> {
+        let mut notices = self.clean_git_state(head, label).await?;
+        notices.extend(self.restore_ignored(Treatment::KeepEdits, label)?);
+        notices.extend(self.restore_nested(Treatment::KeepEdits, label)?);
+        self.install_index(&self.private_index()).await?;
+        self.take_note_of(snapshot).await?;
+        Ok(notices)
+    }
+
+    /// The snapshot of a checkpoint that has already landed on `before`. Later edits are not part of it, and are removed from the
+    /// private index.
+    pub(crate) async fn snapshot_of_checkpoint(&self, commit: &Oid, before: &Oid) -> Result<Snapshot> {
+        let nested = self.snapshot(commit).await?.nested;
+        self.index_repo().read_tree(&self.private_index(), commit).await?;
+        let changes = self.repo.diff_trees(before, commit).await?;
+        Ok(Snapshot { tree: self.repo.tree_of(commit).await?, changes, nested, unkept: None, unconverted: None })
+    }
+
+    /// What a landed attempt left beside its checkpoint is part of the work tree from now on, and no later rollback's business.
+    async fn take_note_of(&self, snapshot: &Snapshot) -> Result<()> {
+        if !snapshot.nested.is_empty() {
+            let mut known = self.known_nested();
+            known.extend(snapshot.nested.iter().cloned());
+            known.save(&self.known_nested_file())?;
+        }
+        let rules = |change: &PathChange| change.path.file_name().is_some_and(|name| name == ".gitignore");
+        if snapshot.changes.iter().any(rules) {
+            let mut protected = self.protected();
+            let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
+            protected.extend(self.repo.status(&self.private_index()).await?.into_iter().filter_map(ignored));
+            self.save_protected(&protected)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn known_nested(&self) -> PathSet {
+        PathSet::load(&self.known_nested_file()).unwrap_or_default()
+    }
+
+    pub(super) fn protected(&self) -> PathSet {
+        PathSet::load(&self.protected_file()).unwrap_or_default()
+    }
+
+    /// Takes a snapshot and compares it with `against`, which is also what a lost private index starts from.
+    pub(crate) async fn snapshot(&self, against: &Oid) -> Result<Snapshot> {
+        self.snapshot_from_walk(None, against).await
+    }
+
+    /// The same, if the walk may have been made already: this is what git answered.
+    pub(crate) async fn snapshot_from_walk(&self, walked: Option<Answer>, against: &Oid) -> Result<Snapshot> {
+        let index = self.private_index();
+        if !index.exists() {
+            self.repo.read_tree(&index, against).await?;
+        }
+        let Walk { mut tree, mut nested, unkept, unconverted } = self.add_everything(walked, &index, against).await?;
+        let mut changes = self.repo.diff_trees(against, &tree).await?;
+        let protected = self.protected();
+        let linked = self.unregistered_gitlinks(&changes);
+        let mut out: Vec<PathBuf> =
+            changes.iter().filter(|c| c.status == 'A' && protected.covers(&c.path)).map(|c| c.path.clone()).collect();
+        out.extend(linked.iter().cloned());
+        nested.extend(linked);
+        if !out.is_empty() {
+            self.index_repo().forget(&index, &out).await?;
+            tree = self.index_repo().write_tree(&index).await?;
+            changes.retain(|change| !out.contains(&change.path));
+        }
+        let known = self.known_nested();
+        nested.retain(|path| !known.covers(path));
+        Ok(Snapshot { tree, changes, nested, unkept, unconverted })
+    }
+
+    /// The snapshot of a work tree that is about to be turned back: what git cannot keep is moved into the run's directory, so that
+    /// no later attempt finds it.
+    pub(crate) async fn snapshot_to_leave(
+        &self,
+        walked: Option<Answer>,
+        against: &Oid,
+        label: &str,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Snapshot> {
+        let mut snapshot = self.snapshot_from_walk(walked, against).await?;
+        if let Some(unkept) = snapshot.unkept.take() {
+            self.move_unkept_aside(&unkept, label, notices).await?;
+            snapshot = self.snapshot(against).await?;
+        }
+        // What could not be moved either has been named.
+        let is_named = notices.iter().any(|notice| matches!(notice, Notice::Unkept { .. }));
+        notices.extend(snapshot.unkept.clone().filter(|_| !is_named).map(|error| Notice::Unkept { error }));
+        notices.extend(snapshot.unconverted.clone().map(|error| Notice::Unconverted { error }));
+        Ok(snapshot)
+    }
+
+    /// Moves everything into the run's directory that git could not add, for reasons that it has given in `errors`.
+    pub(crate) async fn move_unkept_aside(&self, errors: &str, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        let top = &self.repo.place.top;
+        let (known, protected) = (self.known_nested(), self.protected());
+        let left = self.repo.untracked(&self.private_index()).await?.into_iter().filter(|path| !is_opaque_directory(path));
+        let left = left.filter(|path| !known.covers(path) && !protected.covers(path));
+        let unreadable = denied(errors).filter(|path| File::open(top.join(path)).is_err()).map(PathBuf::from);
+        for path in left.chain(unreadable).collect::<BTreeSet<_>>() {
+            let shown = path.display().to_string();
+            match self.move_aside(&path, label) {
+                Ok(to) => notices.push(Notice::UnkeptMoved { path: shown, to: to.display().to_string() }),
+                Err(error) => notices.push(Notice::Unkept { error: format!("{error:#}") }),
+            }
+            // As git does with the directories of a file that it removes.
+            let _ =
+                path.ancestors().skip(1).take_while(|dir| !dir.as_os_str().is_empty()).try_for_each(|dir| fs::remove_dir(top.join(dir)));
+        }
+        Ok(())
+    }
+
+    /// Builds the snapshot from a finished `git status`, without a second walk. Returns none if a walk is needed after all.
+    pub(super) async fn snapshot_from_status(&self, entries: &[TreeEntry], against: &Oid) -> Result<Option<Snapshot>> {
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                TreeEntry::Unmerged(_) => return Ok(None),
+                TreeEntry::Changed(path) => paths.push(path.clone()),
+                TreeEntry::Untracked(path) if !is_opaque_directory(path) => paths.push(path.clone()),
+                TreeEntry::Untracked(_) | TreeEntry::Ignored(_) => {}
+            }
+        }
+        let snapshot = |tree, changes| Some(Snapshot { tree, changes, nested: Vec::new(), unkept: None, unconverted: None });
+        if paths.is_empty() {
+            return Ok(snapshot(against.clone(), Vec::new()));
+        }
+        let answer = self.repo.add_these(&self.private_index(), &paths).await?;
+        if answer.code != 0 || !answer.stderr.is_empty() {
+            return Ok(None);
+        }
+        let tree = self.repo.write_tree(&self.private_index()).await?;
+        let changes = self.repo.diff_trees(against, &tree).await?;
+        Ok(if self.unregistered_gitlinks(&changes).is_empty() { snapshot(tree, changes) } else { None })
+    }
+
+    /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
+    async fn add_everything(&self, walked: Option<Answer>, index: &Path, seed: &Oid) -> Result<Walk> {
+        // What an earlier walk needed, this one may not.
+        let _ = fs::remove_dir_all(self.unconverted_dir());
+        let mut answer = match walked {
+            Some(answer) => answer,
+            None => self.add_patiently(index).await?,
+        };
+        for _ in 0..ROUNDS {
+            // git only warns about a directory that it may not enter, and takes it for an empty one.
+            if !self.open_up(&answer.errors()) && !self.clear_broken(&answer.errors())? {
+                break;
+            }
+            answer = self.add_patiently(index).await?;
+        }
+        let (nested, unkept, unconverted) = if answer.code == 0 {
+            (Vec::new(), None, None)
+        } else {
+            self.move_specials_aside(special::is_special).await?;
+            self.add_what_can_be(answer, index).await?
+        };
+        let repo = self.index_repo();
+        let tree = match repo.write_tree(index).await {
+            Ok(tree) => tree,
+            Err(_) => {
+                // A gc swept objects that only the private index named: build it anew.
+                fs::remove_file(index)?;
+                repo.read_tree(index, seed).await?;
+                let again = repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
+                if again.code > 1 {
+                    bail!(again.failure());
+                }
+                repo.write_tree(index).await?
+            }
+        };
+        Ok(Walk { tree, nested, unkept, unconverted })
+    }
+
+    /// After a walk that failed: adds everything but nested repositories and single files that git cannot add. Where a filter or an
+    /// encoding keeps git from adding anything, files are added byte for byte. Gives the nested repositories, and what git said.
+    async fn add_what_can_be(&self, failed: Answer, index: &Path) -> Result<(Vec<PathBuf>, Option<String>, Option<String>)> {
+        let unkept = |answer: &Answer| (answer.code != 0).then(|| answer.errors());
+        let why = if failed.is_too_late() {
+            failed.errors()
+        } else {
+            match self.add_but_nested(&self.repo, index).await {
+                Ok((nested, answer)) if answer.code <= 1 => return Ok((nested, unkept(&answer), None)),
+                Ok((_, answer)) => answer.errors(),
+                Err(error) if GitError::is_answer(&error) || GitError::of_time_limit(&error).is_some() => format!("{error:#}"),
+                Err(error) => return Err(error),
+            }
+        };
+        let (nested, answer) = self.add_but_nested(&self.make_unconverted()?, index).await?;
+        if answer.code > 1 {
+            bail!(answer.failure());
+        }
+        Ok((nested, unkept(&answer), Some(why)))
+    }
+
+    async fn add_but_nested(&self, repo: &Repo, index: &Path) -> Result<(Vec<PathBuf>, Answer)> {
+        let nested = nested_in(repo, index).await?;
+        let answer = repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
+        Ok((nested, answer))
+    }
+
+    /// From here on, until the next walk, indexes are written without filters, encodings and conversion of line ends.
+    fn make_unconverted(&self) -> Result<Repo> {
+        self.repo.make_unconverted(&self.unconverted_dir())
+    }
+
+    /// The repository for work on indexes: whenever git writes one, it may read files again, through filters and encodings. If those
+    /// have failed in the last walk, it is the repository without them.
+    pub(crate) fn index_repo(&self) -> Repo {
+        if self.is_unconverted() { self.repo.unconverted(&self.unconverted_dir()) } else { self.repo.clone() }
+    }
+
+    fn unconverted_dir(&self) -> PathBuf {
+        self.dir.join("unconverted")
+    }
+
+    /// Whether the last walk had to do without filters and encodings.
+    pub(super) fn is_unconverted(&self) -> bool {
+        self.unconverted_dir().exists()
+    }
+
+    /// A FIFO in the place of a rules file blocks git forever: when a walk takes long, they are looked for and moved. So does a
+    /// filter that hangs: it is given up.
+    pub(super) async fn add_patiently(&self, index: &Path) -> Result<Answer> {
+        loop {
+            let mut call = Box::pin(self.repo.add_all(index, &[], Tolerance::Strict));
+            if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {
+                return late_or(answer);
+            }
+            if special::find(&self.repo.place.top, special::is_blocking).await?.is_empty() {
+                if let Ok(answer) = tokio::time::timeout(FILTER_PATIENCE, &mut call).await {
+                    return late_or(answer);
+                }
+                let hangs = self.repo.has_filters().await?;
+                return if hangs { Ok(Answer::too_late("a filter has not ended for ten minutes")) } else { late_or(call.await) };
+            }
+            drop(call);
+            self.move_specials_aside(special::is_blocking).await?;
+        }
+    }
+
+    /// Gives us the permission to read what git could not; says whether there was anything.
+    fn open_up(&self, errors: &str) -> bool {
+        let mut opened = false;
+        for path in denied(errors).map(|path| self.repo.place.top.join(path)) {
+            let Ok(meta) = path.symlink_metadata() else { continue };
+            let wanted = if meta.is_dir() { 0o700 } else { 0o600 };
+            let mode = meta.permissions().mode();
+            opened |= mode & wanted != wanted && fs::set_permissions(&path, fs::Permissions::from_mode(mode | wanted)).is_ok();
+        }
+        opened
+    }
+
+    /// Moves an invalid `.git` aside: git refuses to add anything while one is there. Returns whether it found one.
+    fn clear_broken(&self, errors: &str) -> Result<bool> {
+        let broken = errors.lines().filter_map(|line| line.strip_prefix("fatal: '")?.strip_suffix("' not recognized as a git repository"));
+        let mut cleared = false;
+        for path in broken.map(Path::new).filter(|path| path.ends_with(".git") && path.components().count() > 1) {
+            self.move_aside(path, "broken")?;
+            cleared = true;
+        }
+        Ok(cleared)
+    }
+
+    async fn move_specials_aside(&self, which: fn(&Path) -> bool) -> Result<()> {
+        for path in special::find(&self.repo.place.top, which).await? {
+            self.move_aside(&path, "special")?;
+        }
+        Ok(())
+    }
+
+    /// New gitlinks that `.gitmodules` does not know are repositories that somebody made inside the work tree.
+    fn unregistered_gitlinks(&self, changes: &[PathChange]) -> Vec<PathBuf> {
+        let links: Vec<&PathChange> = changes.iter().filter(|c| c.new_mode == GITLINK && c.old_mode != GITLINK).collect();
+        if links.is_empty() {
+            return Vec::new();
+        }
+        let registered = self.registered_submodules();
+        links.into_iter().filter(|link| !registered.contains(&link.path)).map(|link| link.path.clone()).collect()
+    }
+
+    /// What the user has committed is tracked, even if it is ignored: the private index must know it as git's own does.
+    pub(crate) async fn reset_private_index_to(&self, moved: Option<&Oid>) -> Result<()> {
+        match moved {
+            Some(tip) => self.index_repo().read_tree(&self.private_index(), tip).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The repositories that git sees inside a work tree and does not look into.
+async fn nested_in(repo: &Repo, index: &Path) -> Result<Vec<PathBuf>> {
+    let opaque = |entry| match entry {
+        TreeEntry::Untracked(path) if is_opaque_directory(&path) => Some(without_slash(&path).to_owned()),
+        _ => None,
+    };
+    Ok(repo.status(index).await?.into_iter().filter_map(opaque).collect())
+}
+
+/// The paths that git was not allowed to read, from its errors.
+fn denied(errors: &str) -> impl Iterator<Item = &str> {
+    let denied = errors.lines().filter(|line| line.ends_with("Permission denied"));
+    denied.filter_map(|line| line.split_once(['\'', '"']).and_then(|(_, rest)| rest.split_once(['\'', '"'])).map(|(path, _)| path))
+}
+
+/// A walk that exceeded its time limit is a walk that failed.
+fn late_or(answer: Result<Answer>) -> Result<Answer> {
+    answer.or_else(|error| match GitError::of_time_limit(&error) {
+        Some(late) => Ok(Answer::too_late(&late.to_string())),
+        None => Err(error),
+    })
+}

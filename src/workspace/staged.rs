@@ -1,0 +1,125 @@
+//! What the repository's own index holds beside what we have put there: what somebody has staged.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::{Workspace, index};
+use crate::git::{GitError, Oid, stale};
+
+/// Marks the extension of an index in which git notes the trees that it stands for.
+const TREE: &[u8] = b"TREE";
+/// A bigger index is not looked into.
+const SMALL_INDEX: u64 = 64 * 1024 * 1024;
+
+impl Workspace {
+    /// What is staged in the repository's own index, if that is neither what is in the work tree nor what was there before.
+    pub(crate) async fn staged(&self, work: &Oid, base: &Oid) -> Result<Option<Oid>> {
+        let (index, copy) = (self.real_index(), self.dir.join("index.agent"));
+        if !index.exists() || caches(&index, work) {
+            return Ok(None);
+        }
+        fs::copy(&index, &copy).with_context(|| format!("cannot copy {}", index.display()))?;
+        let Some(tree) = self.tree_of_index(&copy).await? else {
+            // Garbage, or full of conflicts: no tree, but a file that may be looked into.
+            stale::move_aside(&copy, &self.moved_dir("index"))?;
+            return Ok(None);
+        };
+        fs::remove_file(&copy)?;
+        if tree == *work || self.repo.diff_trees(base, &tree).await?.is_empty() {
+            return Ok(None);
+        }
+        self.repo.commit(&tree, &[base], "what was staged\n").await.map(Some)
+    }
+
+    /// The tree that an index stands for; none if git says twice that it stands for none.
+    async fn tree_of_index(&self, index: &Path) -> Result<Option<Oid>> {
+        for _ in 0..2 {
+            match self.index_repo().write_tree(index).await {
+                Ok(tree) => return Ok(Some(tree)),
+                Err(error) if !GitError::is_answer(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the repository's index stands for this commit. `git status` may have written it again, with other times.
+    pub(crate) async fn index_is_at(&self, commit: &Oid) -> Result<bool> {
+        if self.index_is_ours() {
+            return Ok(true);
+        }
+        let copy = self.dir.join("index.now");
+        if index::copy(&self.real_index(), &copy).is_err() {
+            return Ok(false);
+        }
+        let stands = self.stands_for(&copy, commit).await?;
+        fs::remove_file(&copy)?;
+        Ok(stands)
+    }
+
+    /// Whether an index holds just what a commit does. One that is none, or full of conflicts, is for the long way to look into.
+    pub(crate) async fn stands_for(&self, index: &Path, commit: &Oid) -> Result<bool> {
+        let tree = if index.exists() { self.repo.write_tree(index).await.ok() } else { None };
+        Ok(tree.is_some() && tree == Some(self.repo.tree_of(commit).await?))
+    }
+
+    /// Whether the repository's index is the one that we have put there, to the byte.
+    pub(crate) fn index_is_ours(&self) -> bool {
+        same_bytes(&self.real_index(), &self.private_index()).unwrap_or(false)
+    }
+}
+
+/// Whether an index says that it stands for a tree, in the extension in which git notes that, as it does with every commit. Saves a
+/// process; no is always a safe answer.
+fn caches(index: &Path, tree: &Oid) -> bool {
+    let hex = tree.as_str();
+    let oid: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()).collect();
+    let is_small = fs::metadata(index).is_ok_and(|meta| meta.len() <= SMALL_INDEX);
+    let (Some(oid), true) = (oid, is_small) else { return false };
+    fs::read(index).is_ok_and(|bytes| cached_root(&bytes).is_some_and(|rest| rest.starts_with(&oid)))
+}
+
+/// What follows the counts of the root in the extension `TREE`: its object id, if the root is valid.
+fn cached_root(index: &[u8]) -> Option<&[u8]> {
+    let start = index.windows(TREE.len()).rposition(|window| window == TREE)?;
+    let root = index.get(start + TREE.len() + 4..)?.strip_prefix(b"\0")?;
+    let end = root.iter().take(32).position(|byte| *byte == b'\n')?;
+    let (counts, rest) = root.split_at(end);
+    let is_valid = counts.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ');
+    if is_valid { rest.get(1..) } else { None }
+}
+
+fn same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; 256 * 1024], vec![0; 256 * 1024]);
+    loop {
+        let count = one.read(&mut left)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        other.read_exact(&mut right[..count])?;
+        if left[..count] != right[..count] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cached_root;
+
+    #[test]
+    fn the_tree_of_an_index_is_read_only_where_it_is_valid() {
+        let index = |counts: &str| [b"DIRC and entries, TREE in a name TREE\0\0\0\x20\0", counts.as_bytes(), b"\noid and more"].concat();
+        assert_eq!(cached_root(&index("3 1")), Some(&b"oid and more"[..]));
+        assert_eq!(cached_root(&index("-1 1")), None);
+        assert_eq!(cached_root(b"DIRC and no extension"), None);
+        assert_eq!(cached_root(b"cut off TREE"), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Submodules: their HEAD and dirty files are kept in a ref of the submodule itself, and put back with everything else.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{Moment, Notice, Workspace, index};
+use crate::free_name::free_name;
+use crate::git::{Git, Head, Oid, Place, Reach, RefList, RefUpdate, Repo, Tolerance};
+use crate::safe_read;
+
+/// A submodule that has been checked out, with where its record of one moment is kept.
+#[derive(Clone)]
+struct Submodule {
+    path: PathBuf,
+    top: PathBuf,
+    dir: PathBuf,
+}
+
+/// What a submodule was like.
+struct SubmoduleState {
+    head: Head,
+    /// Everything in its work tree.
+    state: Oid,
+    /// The file that leads to its git directory.
+    link: Option<Vec<u8>>,
+}
+
+/// Which record of the submodules is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SubmoduleRecord<'a> {
+    /// That of a moment that a directory can be put back to.
+    Of(Moment),
+    /// That of the first attempt above a checkpoint: as the checkpoint left them.
+    At(&'a Oid),
+}
+
+impl Workspace {
+    /// The submodules that git knows: `.gitmodules` names them and the index has them, or the user's index had them at the start. A
+    /// cloned repository may name anything.
+    async fn submodules(&self, record: SubmoduleRecord<'_>) -> Result<Vec<Submodule>> {
+        let dir = self.submodules_dir(record);
+        let submodule = |path: PathBuf| Submodule { top: self.repo.place.top.join(&path), dir: dir.join(file_name(&path)), path };
+        let embedded = self.embedded();
+        let mut paths = self.registered_submodules();
+        if !paths.is_empty() {
+            let links = self.repo.gitlinks(&self.private_index(), &paths).await?;
+            paths.retain(|path| links.contains(path));
+        }
+        paths.extend(embedded.paths().filter(|path| is_inside(&self.repo.place.top, path)).cloned());
+        paths.sort();
+        paths.dedup();
+        Ok(paths.into_iter().map(submodule).collect())
+    }
+
+    fn submodules_dir(&self, record: SubmoduleRecord<'_>) -> PathBuf {
+        let dir = self.dir.join("submodules");
+        match record {
+            SubmoduleRecord::Of(Moment::Start) => dir.join(Moment::Start.name()),
+            SubmoduleRecord::Of(Moment::Attempt) => dir.join(fs::read_to_string(dir.join("last")).unwrap_or_default()),
+            SubmoduleRecord::At(checkpoint) => dir.join(format!("at-{checkpoint}")),
+        }
+    }
+
+    /// The paths that `.gitmodules` names, if they lead nowhere out of the work tree.
+    pub(super) fn registered_submodules(&self) -> Vec<PathBuf> {
+        let top = &self.repo.place.top;
+        let modules = safe_read::text(&top.join(".gitmodules")).unwrap_or_default();
+        let settings = modules.lines().filter_map(|line| line.split_once('='));
+        let paths = settings.filter(|(key, _)| key.trim() == "path").map(|(_, path)| PathBuf::from(path.trim()));
+        paths.filter(|path| is_inside(top, path)).collect()
+    }
+
+    /// Keeps what every submodule is like before the run.
+    pub(super) async fn keep_submodules_at_start(&self) -> Result<()> {
+        self.keep_submodules(SubmoduleRecord::Of(Moment::Start), SubmoduleRecord::Of(Moment::Start), "start").await
+    }
+
+    /// Keeps what every submodule is like before the attempt with this label, which starts from `checkpoint`.
+    pub(super) async fn keep_submodules_before(&self, checkpoint: &Oid, label: &str) -> Result<()> {
+        let dir = self.dir.join("submodules");
+        let first = !dir.join("last").exists();
+        let last = SubmoduleRecord::Of(if first { Moment::Start } else { Moment::Attempt });
+        self.keep_submodules(SubmoduleRecord::At(checkpoint), last, label).await?;
+        if self.submodules_dir(SubmoduleRecord::At(checkpoint)).exists() {
+            fs::write(dir.join("new"), format!("at-{checkpoint}"))?;
+            fs::rename(dir.join("new"), dir.join("last"))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what every submodule is like now. A state has a ref of its own, and one that is no other than the last needs none.
+    async fn keep_submodules(&self, record: SubmoduleRecord<'_>, last: SubmoduleRecord<'_>, label: &str) -> Result<()> {
+        let last = self.submodules_dir(last);
+        for submodule in self.submodules(record).await? {
+            if !submodule.top.join(".git").exists() || self.is_copied_whole(&submodule.path) {
+                continue;
+            }
+            let (inner, refs) = self.inside(&submodule.top).await?;
+            let known = Submodule { dir: last.join(file_name(&submodule.path)), ..submodule.clone() }.record();
+            fs::create_dir_all(&submodule.dir)?;
+            let own = inner.place.git_dir.join("index");
+            if own.exists() {
+                index::copy(&own, &submodule.dir.join("index.orig"))?;
+            }
+            let state = self.state_of(&inner, &submodule.dir, &[]).await?;
+            let state = match known {
+                Some(known) if known.head == inner.place.head && inner.diff_trees(&known.state, &state).await?.is_empty() => known.state,
+                _ => {
+                    let name = unused(&refs, format!("{}submodule/{label}", self.names.prefix()));
+                    inner.update_refs(&[RefUpdate::Set { name, to: state.clone() }], "git ralph").await?;
+                    state
+                }
+            };
+            fs::write(submodule.dir.join("head.json"), serde_json::to_vec(&inner.place.head)?)?;
+            fs::write(submodule.dir.join("state"), state.as_str())?;
+            if submodule.top.join(".git").is_file() {
+                fs::copy(submodule.top.join(".git"), submodule.dir.join("link"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts every submodule back that is not what the record says; what it had become is kept in the submodule, under a ref that is
+    /// called `rescue` if that is free.
+    pub(crate) async fn restore_submodules(&self, record: SubmoduleRecord<'_>, rescue: &str) -> Result<Vec<Notice>> {
+        let mut notices = Vec::new();
+        for submodule in self.submodules(record).await? {
+            let Some(record) = submodule.record() else { continue };
+            let restored = self.restore_submodule(&submodule, &record, rescue).await;
+            let kept = restored.with_context(|| format!("submodule {}", submodule.path.display()))?;
+            notices.extend(kept.map(|kept| Notice::SubmoduleRestored { path: submodule.path.display().to_string(), kept }));
+        }
+        Ok(notices)
+    }
+
+    async fn restore_submodule(&self, submodule: &Submodule, record: &SubmoduleState, rescue: &str) -> Result<Option<String>> {
+        if let (false, Some(link)) = (submodule.top.join(".git").exists(), &record.link) {
+            fs::create_dir_all(&submodule.top)?;
+            fs::write(submodule.top.join(".git"), link)?;
+        }
+        let (inner, refs) = self.inside(&submodule.top).await?;
+        let parents: Vec<&Oid> = record.head.oid().into_iter().collect();
+        let now = self.state_of(&inner, &submodule.dir, &parents).await?;
+        let same = inner.diff_trees(&record.state, &now).await?.is_empty();
+        if same && inner.place.head == record.head {
+            return Ok(None);
+        }
+        let kept = unused(&refs, rescue.to_owned());
+        inner.update_refs(&[RefUpdate::Set { name: kept.clone(), to: now.clone() }], "git ralph: rescue").await?;
+        match &record.head {
+            Head::Branch { name, oid } => {
+                inner.update_refs(&[RefUpdate::Set { name: name.clone(), to: oid.clone() }], "git ralph: back").await?;
+                inner.attach_head(name, "git ralph: back").await?;
+            }
+            Head::Detached { oid } => inner.detach_head(oid, "git ralph: back").await?,
+            Head::Unborn { name } => inner.attach_head(name, "git ralph: back").await?,
+        }
+        inner.switch_tree(&submodule.dir.join("index"), &now, &record.state, Reach::AsConfigured).await?;
+        let original = submodule.dir.join("index.orig");
+        if original.exists() {
+            index::copy(&original, &inner.place.git_dir.join("index"))?;
+        }
+        Ok(Some(kept))
+    }
+
+    /// A commit of everything in a submodule's work tree, above its HEAD and the given commits.
+    async fn state_of(&self, inner: &Repo, dir: &Path, others: &[&Oid]) -> Result<Oid> {
+        let index = dir.join("index");
+        if !index.exists() {
+            let own = inner.place.git_dir.join("index");
+            if own.exists() {
+                index::copy(&own, &index)?;
+            }
+        }
+        let answer = inner.add_all(&index, &[], Tolerance::SkipUnaddable).await?;
+        anyhow::ensure!(answer.code <= 1, answer.failure());
+        let tree = inner.write_tree(&index).await?;
+        let parents: Vec<&Oid> =
+            inner.place.head.oid().into_iter().chain(others.iter().copied().filter(|oid| Some(*oid) != inner.place.head.oid())).collect();
+        inner.commit(&tree, &parents, "state of a submodule\n").await
+    }
+
+    /// A submodule as a repository, with its refs.
+    async fn inside(&self, top: &Path) -> Result<(Repo, RefList)> {
+        let git_dir = PathBuf::from(self.repo.git.elsewhere(top, None).call(["rev-parse", "--absolute-git-dir"]).line().await?);
+        let git: Git = self.repo.git.elsewhere(top, Some(&git_dir));
+        let place = Place { common_dir: git_dir.clone(), git_dir, top: top.to_owned(), head: self.repo.place.head.clone() };
+        // The submodule may have no identity of its own, and what is committed here is for nobody's history.
+        let mut inner = Repo { git, place }.under_stand_in();
+        let refs = inner.refs().await?;
+        inner.place.head = inner.head(&refs).await?;
+        Ok((inner, refs))
+    }
+}
+
+/// Whether a path from the top of a work tree leads to a place in it: by no `..`, by no link, not into git's own directory.
+fn is_inside(top: &Path, path: &Path) -> bool {
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if name != ".git");
+    let is_link = |part: &Path| top.join(part).symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    path.components().next().is_some() && path.components().all(plain) && !path.ancestors().any(is_link)
+}
+
+/// A name that no ref has: an earlier run may have used the one that is wanted.
+fn unused(refs: &RefList, wanted: String) -> String {
+    free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some())
+}
+
+/// A path as the name of a file.
+fn file_name(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace('/', "%2F")
+}
+
+impl Submodule {
+    fn record(&self) -> Option<SubmoduleState> {
+        Some(SubmoduleState {
+            head: serde_json::from_slice(&fs::read(self.dir.join("head.json")).ok()?).ok()?,
+            state: fs::read_to_string(self.dir.join("state")).ok()?.parse().ok()?,
+            link: fs::read(self.dir.join("link")).ok(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_inside_only_if_nothing_leads_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path();
+        fs::create_dir(top.join("real")).unwrap();
+        symlink("/", top.join("link")).unwrap();
+        for (path, inside) in [
+            ("real", true),
+            ("real/sub", true),
+            ("not-yet-there", true),
+            ("", false),
+            ("/", false),
+            ("/tmp", false),
+            ("..", false),
+            ("real/../../x", false),
+            (".git", false),
+            (".git/modules/x", false),
+            ("link", false),
+            ("link/tmp", false),
+        ] {
+            assert_eq!(is_inside(top, Path::new(path)), inside, "{path}");
+        }
+    }
+}

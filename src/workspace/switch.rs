@@ -1,0 +1,156 @@
+//! Switching the work tree from one tree to another without overwriting what somebody writes meanwhile.
+//!
+//! git checks every file and then writes all of them, and an edit in between is lost. So what is about to change is renamed out of
+//! the work tree first, and looked at once more: what is not as the snapshot has it is somebody's edit, and is kept.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::snapshot::GITLINK;
+use super::{Notice, Workspace};
+use crate::git::{Oid, PathChange, Reach};
+
+/// How often somebody may write where git is about to.
+const TRIES: u32 = 5;
+
+/// One tree to be turned into another.
+pub(crate) struct Switch<'a> {
+    /// What is in the work tree, as the last snapshot says.
+    pub from: &'a Oid,
+    /// What shall be in it.
+    pub to: &'a Oid,
+    /// How they differ.
+    pub changes: &'a [PathChange],
+    pub reach: Reach,
+    /// Where what is in the way is moved.
+    pub label: &'a str,
+}
+
+impl Workspace {
+    fn set_aside_dir(&self) -> PathBuf {
+        self.dir.join("set-aside")
+    }
+
+    /// A second name of the private index as it was before the switch; git replaces an index when everything else is done.
+    fn index_before(&self) -> PathBuf {
+        self.dir.join("index.switch")
+    }
+
+    /// Switches the work tree. Edits that were made since the snapshot are moved to the label's directory among what was moved.
+    pub(crate) async fn switch(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
+        let (index, before) = (self.private_index(), self.index_before());
+        let _ = fs::remove_file(&before);
+        let can_tell = fs::hard_link(&index, &before).is_ok();
+        let mut aside = Vec::new();
+        for left in (0..TRIES).rev() {
+            for path in self.make_room(switch.changes, switch.label)? {
+                let to = self.moved_dir(switch.label).display().to_string();
+                notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to });
+            }
+            if aside.is_empty() && can_tell {
+                aside = self.set_aside(switch.changes)?;
+            }
+            let Err(error) = self.switch_by_git(switch, notices).await else { break };
+            // Somebody has written where git is about to write; otherwise it fails for a reason of its own.
+            if left == 0 || self.has_switched() || !self.move_written_aside(&aside, switch.label, notices)? {
+                self.recover_switch().await?;
+                return Err(error).context("cannot restore the work tree");
+            }
+        }
+        self.keep_late_edits(&aside, switch.label, notices).await
+    }
+
+    /// Completes a switch that was cut short if git had done its part, and takes it back otherwise.
+    pub(crate) async fn recover_switch(&self) -> Result<()> {
+        let aside = files_below(&self.set_aside_dir());
+        if self.has_switched() { self.keep_late_edits(&aside, "set-aside", &mut Vec::new()).await } else { self.return_aside(&aside) }
+    }
+
+    fn has_switched(&self) -> bool {
+        let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        let before = id(&self.index_before());
+        before.is_some() && before != id(&self.private_index())
+    }
+
+    /// Renames the files out of the work tree that are about to change.
+    fn set_aside(&self, changes: &[PathChange]) -> Result<Vec<PathBuf>> {
+        let is_file = |mode: u32| mode != 0 && mode != GITLINK;
+        let mut aside = Vec::new();
+        for change in changes.iter().filter(|change| is_file(change.old_mode)) {
+            let (from, to) = (self.repo.place.top.join(&change.path), self.set_aside_dir().join(&change.path));
+            if !from.symlink_metadata().is_ok_and(|meta| meta.is_file() || meta.is_symlink()) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().unwrap_or(&self.dir))?;
+            match fs::rename(&from, &to) {
+                Ok(()) => aside.push(change.path.clone()),
+                // On another file system git's own check has to do.
+                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => break,
+                Err(_) => {}
+            }
+        }
+        Ok(aside)
+    }
+
+    /// Moves away what somebody has put where files were set aside; says whether there was anything.
+    fn move_written_aside(&self, aside: &[PathBuf], label: &str, notices: &mut Vec<Notice>) -> Result<bool> {
+        let mut found = false;
+        for path in aside.iter().filter(|path| self.repo.place.top.join(path).symlink_metadata().is_ok_and(|meta| !meta.is_dir())) {
+            let to = self.move_aside(path, label)?;
+            notices.push(Notice::LateEdit { path: path.display().to_string(), to: to.display().to_string() });
+            found = true;
+        }
+        Ok(found)
+    }
+
+    /// Keeps those of the files set aside that are not as the index of the snapshot knows them, and lets the others go.
+    async fn keep_late_edits(&self, aside: &[PathBuf], label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        let (dir, before) = (self.set_aside_dir(), self.index_before());
+        if !aside.is_empty() {
+            let mut edited = self.index_repo().edited_in(&dir, &before).await;
+            if edited.is_err() {
+                edited = self.index_repo().edited_in(&dir, &before).await;
+            }
+            // Where git cannot tell, all of them are kept.
+            let is_late = |path: &&PathBuf| edited.as_ref().map_or(true, |edited| edited.contains(*path));
+            for path in aside.iter().filter(is_late) {
+                let to = self.free_place(path, label)?;
+                fs::rename(dir.join(path), &to).with_context(|| format!("cannot move {}", path.display()))?;
+                notices.push(Notice::LateEdit { path: path.display().to_string(), to: to.display().to_string() });
+            }
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        let _ = fs::remove_file(before);
+        Ok(())
+    }
+
+    /// Puts back what was set aside. What has its place taken is kept among what was moved.
+    fn return_aside(&self, aside: &[PathBuf]) -> Result<()> {
+        for path in aside {
+            let (from, place) = (self.set_aside_dir().join(path), self.repo.place.top.join(path));
+            let is_free = place.symlink_metadata().is_err() && place.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok());
+            let to = if is_free { place } else { self.free_place(path, "set-aside")? };
+            fs::rename(&from, &to).with_context(|| format!("cannot move {} to {}", from.display(), to.display()))?;
+        }
+        let _ = fs::remove_dir_all(self.set_aside_dir());
+        let _ = fs::remove_file(self.index_before());
+        Ok(())
+    }
+}
+
+/// Every file below a directory, from there.
+fn files_below(top: &Path) -> Vec<PathBuf> {
+    let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(top.join(&dir)).into_iter().flatten().flatten() {
+            let path = dir.join(entry.file_name());
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir { &mut dirs } else { &mut files }.push(path);
+        }
+    }
+    files
+}

@@ -1,0 +1,284 @@
+//! Gates hold: what an attempt writes decides neither how it is judged and landed, nor how the next one is.
+
+use std::fs;
+
+use crate::support::{COMPLETE, World};
+
+const UNGATE: &str = "sed -i 's/^verify.*/verify = []/' .git/ralph/work.toml";
+
+/// A gate that only a story passes that has made a file of its own.
+const OWN_FILE: &str = "test -e ok$RALPH_STORY";
+
+#[test]
+fn an_agent_that_empties_its_gates_in_the_change_file_is_judged_by_them_and_the_file_is_back() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0\nverify = ['false']");
+    let before = world.read(".git/ralph/work.toml");
+    world.agent(&format!("{UNGATE}; {COMPLETE}"));
+    let output = world.start(&[]).code(1).says("gate red: false").says("work.toml changed during the attempt and was put back");
+    assert_eq!(world.read(".git/ralph/work.toml"), before);
+    let aside = world.run_dir().join("moved/1-1/work.toml");
+    assert!(fs::read_to_string(&aside).unwrap().contains("verify = []"));
+    let hint = format!("hint: cp {} {} && git ralph resume work", aside.display(), world.path(".git/ralph/work.toml").display());
+    assert!(output.stderr.contains(&hint), "{}", output.stderr);
+    assert_eq!(world.count("checkpoint-landed"), 0);
+}
+
+#[test]
+fn the_change_file_is_back_after_an_attempt_that_lands_and_gates_the_next_story() {
+    let world = World::new();
+    world.stories(2, &format!("max-retries = 0\nverify = ['{OWN_FILE}']"));
+    let before = world.read(".git/ralph/work.toml");
+    world.agent(&format!("test $RALPH_STORY = 1 && {{ touch ok1; {UNGATE}; }}; {COMPLETE}"));
+    world.start(&[]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    assert_eq!((world.count("checkpoint-landed"), world.read(".git/ralph/work.toml")), (1, before));
+    world.ralph(&["log"]).code(0).says("    warning: ").says("work.toml changed during the attempt");
+    world.ralph(&["status"]).code(0).says("warning: ").says("work.toml changed during the attempt");
+}
+
+#[test]
+fn a_gate_that_rewrites_the_change_file_gates_the_next_story_all_the_same() {
+    let world = World::new();
+    world.stories(2, &format!("max-retries = 0\nverify = ['{OWN_FILE}', './mine']"));
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ touch ok1; printf '#!/bin/sh\\n{}\\n' >mine; chmod +x mine; }}; {COMPLETE}",
+        UNGATE.replace('\'', "\"")
+    ));
+    world.start(&[]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    assert!(world.read(".git/ralph/work.toml").contains(OWN_FILE));
+}
+
+#[test]
+fn a_template_that_an_agent_plants_tells_the_next_agent_nothing() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("test $RALPH_STORY = 1 && echo planted >.git/ralph/prompt.md; touch f$RALPH_STORY; {COMPLETE}"));
+    world.start(&["--limit", "1"]).code(0).says("prompt.md changed during the attempt");
+    world.ralph(&["resume"]).code(0);
+    assert!(!world.prompt("2", 1).contains("planted"));
+}
+
+#[test]
+fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_attempt_that_lands() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0");
+    for value in [OWN_FILE, "true"] {
+        world.git(&["config", "--add", "ralph.verify", value]);
+    }
+    world.git(&["config", "alias.mine", "status"]);
+    world.git(&["config", "core.editor", "vi"]);
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ touch ok1; git config --unset-all ralph.verify; git config alias.mine '!sh'; git config alias.evil '!sh'
+         git config core.hooksPath /tmp/hooks; git config filter.x.clean evil; git config core.fsmonitor evil; git config --unset core.editor
+         git config include.path /tmp/more; git config user.name Agent; git config remote.origin.url /tmp/remote; }}; {COMPLETE}"
+    ));
+    let named = "alias.evil, alias.mine, core.editor, core.fsmonitor, core.hookspath, filter.x.clean, include.path, ralph.verify in config";
+    world.start(&["--limit", "1"]).code(0).says(named);
+    assert_eq!(world.git(&["config", "--get-all", "ralph.verify"]), format!("{OWN_FILE}\ntrue"));
+    assert_eq!((world.git(&["config", "alias.mine"]), world.git(&["config", "core.editor"])), ("status".to_owned(), "vi".to_owned()));
+    let all = world.git(&["config", "--local", "--list"]);
+    assert!(!all.contains("evil") && !all.contains("hookspath") && !all.contains("include"), "{all}");
+    assert!(all.contains("user.name=Agent") && all.contains("remote.origin.url=/tmp/remote"), "other settings stay: {all}");
+    assert!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/config")).unwrap().contains("evil"));
+    world.ralph(&["resume"]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    world.ralph(&["log"]).code(0).says("ralph.verify in config of the git directory changed during the attempt");
+}
+
+#[test]
+fn hooks_that_a_landed_attempt_plants_are_taken_back_and_kept() {
+    let world = World::new();
+    world.stories(1, "");
+    world.hook("post-commit", "true");
+    world.agent(&format!("echo evil >.git/hooks/pre-push; echo evil >.git/hooks/post-commit; touch work; {COMPLETE}"));
+    world.start(&[]).code(0).says("the agent changed hooks in the git directory, it is back");
+    assert!(!world.exists(".git/hooks/pre-push"));
+    assert_eq!(world.read(".git/hooks/post-commit"), "#!/bin/sh\ntrue\n");
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/hooks/pre-push")).unwrap(), "evil\n");
+}
+
+#[test]
+fn the_hooks_that_are_gates_are_those_from_before_the_attempt() {
+    for (evades, kept) in [("rm .git/hooks/pre-commit", "hooks"), ("git config core.hooksPath /nowhere", "config")] {
+        let world = World::new();
+        world.stories(1, "max-retries = 0");
+        world.git(&["config", "ralph.hooks", "true"]);
+        world.hook("pre-commit", "exit 1");
+        world.agent(&format!("touch work; {evades}; {COMPLETE}"));
+        world.start(&[]).code(1).says("gate red: git add -A && git hook run");
+        assert!(world.run_dir().join("moved/1-1/git-dir").join(kept).exists(), "{evades}");
+    }
+}
+
+#[test]
+fn an_agent_that_ungates_itself_and_kills_git_ralph_is_gated_after_the_resume() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0\nverify = ['false']");
+    world.git(&["config", "ralph.verifyTimeout", "7m"]);
+    let before = (world.read(".git/ralph/work.toml"), world.read(".git/config"));
+    world.agent(&format!(
+        "test $RALPH_ATTEMPT = 1 && {{ {UNGATE}; git config ralph.verifyTimeout 1; git config ralph.maxRetries 9; kill -9 $PPID; }}; {COMPLETE}"
+    ));
+    world.start(&[]).code(-9);
+    world.ralph(&["resume"]).code(1).says("work.toml changed during the attempt").says("ralph.maxretries, ralph.verifytimeout in config");
+    assert_eq!((world.read(".git/ralph/work.toml"), world.read(".git/config")), before);
+    assert_eq!((world.count("checkpoint-landed"), world.count("gate-ended")), (0, 1));
+}
+
+#[test]
+fn an_abort_gives_the_change_file_back_that_a_killed_attempt_has_rewritten() {
+    let world = World::new();
+    world.stories(1, "verify = ['false']");
+    let before = world.read(".git/ralph/work.toml");
+    world.agent(&format!("{UNGATE}; kill -9 $PPID"));
+    world.start(&[]).code(-9);
+    world.ralph(&["abort"]).code(0).says("work.toml changed during the attempt");
+    assert_eq!(world.read(".git/ralph/work.toml"), before);
+}
+
+fn reachable(world: &World, from: &str, subject: &str) -> bool {
+    world.subjects(from).iter().any(|line| line == subject)
+}
+
+#[test]
+fn commits_that_an_agent_has_abandoned_do_not_land_unseen_and_are_kept() {
+    let world = World::new();
+    world.stories(1, "verify = ['test ! -e broken']");
+    world.agent(&format!(
+        "echo broken >broken; git add broken; git commit -qm broken; git checkout -q -b other HEAD~1; echo good >good; {COMPLETE}"
+    ));
+    world.start(&[]).code(0).says("commits of the agent that are not in the checkpoint are kept as refs/ralph/work/abandoned/1/1");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ngood");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert!(reachable(&world, "refs/ralph/work/abandoned/1/1", "broken") && !reachable(&world, "ralph/work", "broken"));
+    world.ralph(&["abort"]).code(0);
+    assert!(reachable(&world, "--all", "broken"));
+}
+
+#[test]
+fn gates_see_what_is_brought_over_from_another_line_of_history() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0\nverify = ['test ! -e broken || test ! -e more']");
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ echo a >a; {COMPLETE}; exit; }}
+         echo broken >broken; git add broken; git commit -qm broken; git checkout -q main; echo more >more; {COMPLETE}"
+    ));
+    world.start(&[]).code(1).says("gate red: test ! -e broken");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\na");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "refs/ralph/work/attempts/2/1"]), "README\na\nbroken\nmore");
+}
+
+#[test]
+fn work_that_was_brought_over_lands_as_the_gates_saw_it_after_a_kill_too() {
+    let world = World::new();
+    world.write("f", "1\n2\n3\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    let armed = world.outside("armed");
+    fs::write(&armed, "").unwrap();
+    let gate = format!("rm {} 2>/dev/null && kill -9 $PPID; grep -q one f && grep -q two f", armed.display());
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!(
+        "test $RALPH_STORY = 1 && {{ sed -i 's/1/one/' f; {COMPLETE}; exit; }}
+         git checkout -q -b side main; sed -i 's/3/two/' f; git commit -qam side; touch g; {COMPLETE}"
+    ));
+    world.start(&["--limit", "1"]).code(0);
+    world.ralph(&["resume", "--verify", &gate]).code(-9);
+    world.ralph(&["resume", "--verify", "false"]).code(0).says("its changes were brought over");
+    assert_eq!(world.git(&["show", "ralph/work:f"]), "one\n2\ntwo");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nf\ng");
+    assert!(reachable(&world, "ralph/work", "side") && reachable(&world, "ralph/work", "checkpoint: 1"));
+}
+
+#[test]
+fn a_gate_that_switches_to_another_branch_lands_nothing() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0\nverify = ['git stash -qu && git switch -q main']");
+    world.write("mine", "uncommitted\n");
+    world.agent(&format!("echo work >work; {COMPLETE}"));
+    world.start(&[]).code(1).says("the work tree is that of main, without the last checkpoint");
+    assert_eq!((world.count("checkpoint-landed"), world.read("mine").as_str()), (0, "uncommitted\n"));
+}
+
+#[test]
+fn a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so() {
+    let world = World::new();
+    world.write("check.sh", "exit 1\n");
+    world.write("Makefile", "test:\n\ttrue\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.stories(2, "verify = ['sh ./check.sh', 'make -s']");
+    world.agent(&format!("test $RALPH_STORY = 1 && echo 'exit 0' >check.sh; touch f$RALPH_STORY; {COMPLETE}"));
+    let said = "the checkpoint changes check.sh, which the gate 'sh ./check.sh' uses";
+    let output = world.start(&[]).code(0).says(&format!("warning: 1: {said}"));
+    assert_eq!(output.stderr.matches("which the gate").count(), 1, "{}", output.stderr);
+    for command in ["log", "status"] {
+        let output = world.ralph(&[command]).code(0).says(&format!("warning: {said}"));
+        assert_eq!(output.stdout.matches("which the gate").count(), 1, "{command}: {}", output.stdout);
+        assert!(world.ralph(&[command, "--json"]).code(0).stdout.contains(said), "{command}");
+    }
+}
+
+#[test]
+fn a_hook_in_the_work_tree_that_is_a_gate_and_changes_is_said() {
+    let world = World::new();
+    world.write("hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+    world.git(&["add", "-A"]);
+    world.git(&["update-index", "--chmod=+x", "hooks/pre-commit"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["checkout", "-q", "-f", "HEAD", "--", "hooks"]);
+    world.git(&["config", "core.hooksPath", "hooks"]);
+    world.git(&["config", "ralph.hooks", "true"]);
+    world.stories(1, "");
+    world.agent(&format!("printf '#!/bin/sh\\nexit 0\\n' >hooks/pre-commit; {COMPLETE}"));
+    world.start(&[]).code(0).says("the checkpoint changes hooks/pre-commit, which the gate 'pre-commit' uses");
+}
+
+#[test]
+fn an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said() {
+    let world = World::new();
+    world.write(".gitignore", "out\nlog\nold\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("old", "from before\n");
+    world.let_files_age();
+    world.stories(1, "verify = ['test -e out && cat old >log']");
+    world.agent(&format!("touch out f; {COMPLETE}"));
+    let said = "uses out, which the attempt wrote and git ignores: the checkpoint is without it";
+    let output = world.start(&[]).code(0).says(said);
+    assert_eq!(output.stderr.matches("git ignores").count(), 1, "{}", output.stderr);
+    world.ralph(&["log"]).code(0).says(said);
+    world.ralph(&["status"]).code(0).says(said);
+}
+
+#[test]
+fn a_promise_without_a_change_lands_with_a_warning() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("test $RALPH_STORY = 2 && touch f; {COMPLETE}"));
+    let said = "the agent says it is done, but nothing has changed";
+    let output = world.start(&[]).code(0).says(&format!("warning: 1: {said}"));
+    assert_eq!(output.stderr.matches(said).count(), 1, "{}", output.stderr);
+    assert_eq!(world.count("checkpoint-landed"), 2);
+    world.ralph(&["log"]).code(0).says(&format!("warning: {said}"));
+    world.ralph(&["status"]).code(0).says(&format!("warning: {said}"));
+}
+
+#[test]
+fn a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent_is_told() {
+    let world = World::new();
+    world.write("tasks.md", "# Tasks\n\n- [ ] one\n- [ ] two\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["config", "ralph.emptyDiff", "fail"]);
+    world.change("work", "source = 'tasks.md'\n");
+    // Ticking its own box is no work; nor is what the user has edited before.
+    world.agent(&format!("test $RALPH_ATTEMPT = 1 && sed -i '0,/\\[ \\]/s//[x]/' tasks.md || touch f$RALPH_STORY; {COMPLETE}"));
+    let output = world.start(&["--limit", "1"]).code(0);
+    assert!(output.stderr.contains("the agent said that it is done, but nothing has changed"), "{}", output.stderr);
+    world.write("README", "edited by the user\n");
+    world.ralph(&["resume"]).code(0);
+    assert_eq!((world.count("attempt-rejected"), world.count("checkpoint-landed")), (2, 2));
+    let story = world.events().iter().find(|event| event["event"] == "attempt-rejected").unwrap()["story"].as_str().unwrap().to_owned();
+    assert!(world.prompt(&story, 2).contains("the agent said that it is done, but nothing has changed"));
+    assert_eq!(world.read("README"), "edited by the user\n");
+}

@@ -1,0 +1,140 @@
+//! Ignored files of the user's: no tree holds them, and still no attempt takes them away.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::support::{COMPLETE, World};
+
+const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
+
+/// A world in which `.env`, `*.big` and `build/` are ignored, and there is a secret.
+fn with_a_secret() -> World {
+    let world = World::new();
+    world.write(".gitignore", ".env\n*.big\nbuild/\nlink\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "ignore"]);
+    world.write(".env", "SECRET\n");
+    fs::set_permissions(world.path(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+    world
+}
+
+fn in_run(world: &World, name: &str) -> String {
+    fs::read_to_string(world.run_dir().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_are_kept() {
+    let world = with_a_secret();
+    world.write("deep/er/.env", "DEEP\n");
+    symlink("somewhere", world.path("link")).unwrap();
+    world.stories(1, "max-retries = 1");
+    world.agent(&format!(
+        "cat .env deep/er/.env >>../seen; readlink link >>../seen
+         echo AGENT$RALPH_ATTEMPT >.env; chmod 644 .env; ln -sf elsewhere link; rm -r deep; echo file >deep; {FAILED}"
+    ));
+    world.start(&[]).code(1).says("ignored files that were changed are as before: .env, link");
+    assert_eq!(world.read("../seen"), "SECRET\nDEEP\nsomewhere\n".repeat(2));
+    assert_eq!((world.read(".env"), world.read("deep/er/.env")), ("SECRET\n".to_owned(), "DEEP\n".to_owned()));
+    assert_eq!(fs::read_link(world.path("link")).unwrap().to_str(), Some("somewhere"));
+    assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
+    for attempt in 1..=2 {
+        assert_eq!(in_run(&world, &format!("moved/1-{attempt}/.env")), format!("AGENT{attempt}\n"));
+    }
+}
+
+#[test]
+fn an_edit_that_leaves_size_and_times_alone_is_taken_back_too() {
+    let world = with_a_secret();
+    world.let_files_age();
+    world.let_files_age();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("touch -r .env ../time; echo AGENTS >.env; truncate -s 7 .env; touch -r ../time .env; {FAILED}"));
+    world.start(&[]).code(1);
+    assert_eq!(world.read(".env"), "SECRET\n");
+}
+
+#[test]
+fn an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_is_kept() {
+    let world = with_a_secret();
+    world.stories(3, "");
+    world.agent(&format!("echo $RALPH_STORY >>.env; {COMPLETE}"));
+    let output = world.start(&[]).code(0).says("the agent changed ignored files: .env; copies from before are in ");
+    assert_eq!(output.stderr.matches("the agent changed ignored files").count(), 3);
+    assert_eq!(world.read(".env"), "SECRET\n1\n2\n3\n");
+    let log = world.ralph(&["log"]).code(0);
+    for (label, text) in [("1-1", "SECRET\n"), ("2-1", "SECRET\n1\n"), ("3-1", "SECRET\n1\n2\n")] {
+        assert_eq!(in_run(&world, &format!("ignored-files/{label}/.env")), text);
+        assert!(log.stdout.contains(&format!("ralph/runs/work/1/ignored-files/{label}\n")), "{}", log.stdout);
+    }
+    world.ralph(&["abort"]).code(0).says("ignored files that were changed are as before: .env");
+    assert_eq!(world.read(".env"), "SECRET\n");
+    assert_eq!(in_run(&world, "moved/finish/.env"), "SECRET\n1\n2\n3\n");
+    assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn an_ignored_file_that_was_landed_by_force_is_there_after_an_abort_as_it_was() {
+    let world = with_a_secret();
+    world.stories(1, "");
+    world.agent(&format!("echo more >>.env; git add -f .env; git commit -qm env; {COMPLETE}"));
+    world.start(&[]).code(0);
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.read(".env"), "SECRET\n");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_cleanup_leaves_ignored_files_as_the_run_left_them() {
+    let world = with_a_secret();
+    world.stories(1, "");
+    world.agent(&format!("echo more >>.env; {COMPLETE}"));
+    world.start(&["--finish", "cleanup"]).code(0);
+    assert_eq!(world.read(".env"), "SECRET\nmore\n");
+}
+
+#[test]
+fn an_ignored_file_that_the_user_removes_between_two_attempts_stays_away() {
+    let world = with_a_secret();
+    world.stories(2, "");
+    world.agent(COMPLETE);
+    world.start(&["--limit", "1"]).code(0);
+    fs::remove_file(world.path(".env")).unwrap();
+    world.ralph(&["resume"]).code(0);
+    assert!(!world.exists(".env"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.read(".env"), "SECRET\n", "an abort goes back to before the start");
+}
+
+#[test]
+fn what_is_ignored_and_cannot_be_restored_is_named() {
+    let world = with_a_secret();
+    let big = "x".repeat(1024 * 1024 + 1);
+    for name in ["kept.big", "edited.big", "deleted.big"] {
+        world.write(name, &big);
+    }
+    for name in ["build/one/file", "build/two/file"] {
+        world.write(name, "mine\n");
+    }
+    world.let_files_age();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("echo x >>edited.big; rm deleted.big; {FAILED}"));
+    let lost = "ignored and changed, but not restored because there is no copy: ";
+    world.start(&[]).code(1).says(&format!("{lost}deleted.big, edited.big\n"));
+    assert!(!world.ralph(&["abort"]).code(0).says(&format!("{lost}deleted.big, edited.big\n")).stderr.contains("build"));
+    world.agent(&format!("echo x >>build/two/file; {FAILED}"));
+    world.start(&[]).code(1);
+    world.ralph(&["abort"]).code(0).says(&format!("{lost}build/\n"));
+    assert_eq!(world.read("build/one/file"), "mine\n");
+}
+
+#[test]
+fn an_attempt_that_is_killed_with_git_ralph_leaves_no_edit_in_ignored_files() {
+    let world = with_a_secret();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("test -e ../again && {{ {FAILED}; exit; }}; touch ../again; echo AGENT >.env; kill -9 $PPID"));
+    world.start(&[]).code(-9);
+    assert_eq!(world.read(".env"), "AGENT\n");
+    world.ralph(&["resume"]).code(1);
+    assert_eq!(world.read(".env"), "SECRET\n");
+    assert_eq!(in_run(&world, "moved/1-1/.env"), "AGENT\n");
+}

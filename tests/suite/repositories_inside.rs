@@ -1,0 +1,193 @@
+//! Repositories inside the work tree: the user's own, which git does not look into, and submodules.
+
+use std::fs;
+
+use crate::support::{COMPLETE, World};
+
+const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
+const IDENTITY: &str = "-c user.name=a -c user.email=a@b";
+
+/// A world with a repository in `inner` that has a commit of its own, a dirty file, a new one and a stash entry.
+fn with_inner() -> World {
+    let world = World::new();
+    world.git(&["init", "-q", "-b", "main", "inner"]);
+    let inner = |args: &[&str]| world.git(&[&["-C", "inner", "-c", "user.name=a", "-c", "user.email=a@b"], args].concat());
+    for text in ["one", "two"] {
+        world.write("inner/f", &format!("{text}\n"));
+        inner(&["add", "f"]);
+        inner(&["commit", "-qm", text]);
+    }
+    world.write("inner/f", "stashed\n");
+    inner(&["stash", "-q"]);
+    world.write("inner/f", "dirty\n");
+    world.write("inner/deep/new", "new\n");
+    world
+}
+
+/// Everything about the repository that matters.
+fn inner(world: &World) -> Vec<String> {
+    let git = |args: &[&str]| world.git(&[&["-C", "inner"], args].concat());
+    vec![
+        git(&["log", "--all", "--format=%H %s"]),
+        git(&["status", "--porcelain=v2", "--branch"]),
+        git(&["stash", "list"]),
+        git(&["fsck", "--no-dangling"]),
+        world.read("inner/f"),
+        world.read("inner/deep/new"),
+    ]
+}
+
+/// Makes the repository an ordinary one inside the work tree, a gitlink that `.gitmodules` does not name, or an ignored one.
+fn placed(world: &World, place: &str) {
+    match place {
+        "tracked" => {
+            world.git(&["-c", "advice.addEmbeddedRepo=false", "add", "inner"]);
+            world.git(&["commit", "-qm", "inner"]);
+        }
+        "ignored" => world.write(".git/info/exclude", "inner/\n"),
+        _ => {}
+    }
+}
+
+#[test]
+fn repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them() {
+    for place in ["untracked", "tracked", "ignored"] {
+        for script in [
+            "rm -rf inner".to_owned(),
+            "rm -rf inner/.git".to_owned(),
+            "git clean -ffdxq".to_owned(),
+            format!(
+                "cd inner; git {IDENTITY} stash -qu; git stash clear; git reset -q --hard HEAD~1; git reflog expire --expire=now --all; git gc -q --prune=now; cd .."
+            ),
+            format!("cd inner; echo agents >f; git {IDENTITY} commit -qam agents; echo more >f; cd .."),
+        ] {
+            let world = with_inner();
+            placed(&world, place);
+            let before = inner(&world);
+            world.stories(1, "max-retries = 1");
+            world.agent(&format!("{script}; {FAILED}"));
+            let output = world.start(&[]).code(1);
+            assert_eq!(inner(&world), before, "{place}: {script}\n{}", output.stderr);
+            // git cleans nothing that is tracked.
+            if place != "tracked" || !script.starts_with("git clean") {
+                output.says("inner is a repository of its own: it was");
+            }
+            world.ralph(&["abort"]).code(0);
+            assert_eq!(inner(&world), before, "{place}: {script}");
+        }
+    }
+}
+
+#[test]
+fn a_repository_of_the_users_that_landed_attempts_change_stays_so_until_an_abort() {
+    for place in ["untracked", "tracked"] {
+        let world = with_inner();
+        placed(&world, place);
+        let before = inner(&world);
+        world.stories(2, "");
+        world.agent(&format!("echo $RALPH_STORY >>inner/f; {COMPLETE}"));
+        world.start(&[]).code(0).says("inner is a repository of its own: the agent changed it; a copy from before is");
+        assert_eq!(world.read("inner/f"), "dirty\n1\n2\n", "{place}");
+        for (label, text) in [("start", "dirty\n"), ("2-1", "dirty\n1\n")] {
+            assert_eq!(fs::read_to_string(world.run_dir().join(format!("nested-copies/{label}/inner/f"))).unwrap(), text, "{place}");
+        }
+        world.ralph(&["abort"]).code(0).says("it was changed, and is as before");
+        assert_eq!(inner(&world), before, "{place}");
+        assert_eq!(fs::read_to_string(world.run_dir().join("moved/finish/inner/f")).unwrap(), "dirty\n1\n2\n", "{place}");
+    }
+}
+
+#[test]
+fn a_repository_of_the_users_that_a_landed_attempt_removes_comes_back() {
+    let world = with_inner();
+    let before = inner(&world);
+    world.stories(1, "");
+    world.agent(&format!("rm -rf inner; echo x >x; {COMPLETE}"));
+    world.start(&[]).code(0).says("inner is a repository of its own: it was removed, and is back");
+    assert_eq!(inner(&world), before);
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nx");
+}
+
+#[test]
+fn a_repository_that_is_left_alone_is_copied_once_and_not_mentioned() {
+    let world = with_inner();
+    world.stories(3, "max-retries = 0");
+    world.agent(&format!("git -C inner status >/dev/null; git status >/dev/null; test $RALPH_STORY = 3 && {FAILED} || {COMPLETE}"));
+    let output = world.start(&[]).code(1);
+    assert!(!output.stderr.contains("inner"), "{}", output.stderr);
+    let copies: Vec<_> = fs::read_dir(world.run_dir().join("nested-copies")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(copies.iter().filter(|name| *name != "new").collect::<Vec<_>>(), ["start"]);
+}
+
+#[test]
+fn a_repository_that_is_too_big_to_be_copied_is_named_before_the_first_attempt() {
+    let world = with_inner();
+    fs::write(world.path("inner/big"), vec![b'x'; 33 * 1024 * 1024]).unwrap();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("rm -rf inner; {FAILED}"));
+    let output = world.start(&[]).code(1).says("inner is a repository of its own: it is gone, and was too big to be copied");
+    let at = |text: &str| output.stderr.find(text).unwrap_or_else(|| panic!("{text} is not in {}", output.stderr));
+    assert!(at("too big to be copied: what an attempt does to it cannot be undone") < at("attempt 1"), "{}", output.stderr);
+}
+
+/// A world with a submodule in `sub`.
+fn with_submodule() -> (World, World) {
+    let (world, library) = (World::new(), World::new());
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);
+    world.git(&["commit", "-qm", "sub"]);
+    (world, library)
+}
+
+fn is_kept_in_sub(world: &World, text: &str) -> bool {
+    world.git(&["-C", "sub", "log", "--all", "-p", "--format="]).lines().any(|line| line == format!("+{text}"))
+}
+
+#[test]
+fn every_state_of_a_submodule_between_landed_stories_is_kept_and_an_undo_restores_it() {
+    let (world, _library) = with_submodule();
+    world.stories(3, "");
+    world.agent(&format!("echo by-$RALPH_STORY >sub/f; {COMPLETE}"));
+    world.start(&[]).code(0);
+    assert_eq!(world.read("sub/f"), "by-3\n");
+    for text in ["by-1", "by-2"] {
+        assert!(is_kept_in_sub(&world, text), "{text}");
+    }
+    world.ralph(&["undo"]).code(0).says("the submodule sub is what it was");
+    assert_eq!(world.read("sub/f"), "by-2\n");
+    assert!(is_kept_in_sub(&world, "by-3"));
+    world.ralph(&["undo", "--to", "1"]).code(0);
+    assert_eq!(world.read("sub/f"), "by-1\n");
+    world.ralph(&["abort"]).code(0);
+    assert!(!world.exists("sub/f"));
+    for text in ["by-1", "by-2", "by-3"] {
+        assert!(is_kept_in_sub(&world, text), "{text}");
+    }
+}
+
+#[test]
+fn a_second_run_leaves_what_the_first_has_rescued_in_a_submodule() {
+    let (world, _library) = with_submodule();
+    world.stories(1, "max-retries = 0");
+    for text in ["first", "second"] {
+        world.agent(&format!("echo {text} >sub/f; {FAILED}"));
+        world.start(&[]).code(1).says("the submodule sub is what it was");
+        world.ralph(&["abort"]).code(0);
+    }
+    for text in ["first", "second"] {
+        assert!(is_kept_in_sub(&world, text), "{text}");
+    }
+}
+
+#[test]
+fn what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run() {
+    let world = with_inner();
+    world.write(".git/info/exclude", ".env\n");
+    world.write(".env", "SECRET\n");
+    world.stories(1, "max-retries = 1");
+    world.agent(&format!("test $RALPH_ATTEMPT = 2 && rm -rf .git/ralph; echo $RALPH_ATTEMPT >.env; rm -rf inner; {FAILED}"));
+    world.start(&[]).code(1).says("the agent deleted or changed files of the run");
+    for attempt in [1, 2] {
+        assert_eq!(fs::read_to_string(world.run_dir().join(format!("moved/1-{attempt}/.env"))).unwrap(), format!("{attempt}\n"));
+    }
+    assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "dirty\n".to_owned()));
+}

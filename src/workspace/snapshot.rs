@@ -229,8 +229,16 @@ impl Workspace {
 
     /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
     async fn add_everything(&self, walked: Option<Answer>, index: &Path, seed: &Oid) -> Result<Walk> {
-        // What an earlier walk needed, this one may not.
-        let _ = fs::remove_dir_all(self.unconverted_dir());
+        let walked = if self.is_unconverted() {
+            // The last walk stored files without their filters. Git would trust those entries by their times, so this walk starts
+            // from an index without them; the filters may work again.
+            fs::remove_dir_all(self.unconverted_dir())?;
+            fs::remove_file(index)?;
+            self.repo.read_tree(index, seed).await?;
+            None
+        } else {
+            walked
+        };
         let mut answer = match walked {
             Some(answer) => answer,
             None => self.add_patiently(index).await?,

@@ -27,6 +27,8 @@ pub enum RefKind {
     Adopted,
     /// What a failed attempt left.
     Attempt,
+    /// The work of an accepted attempt that waits in the landing queue.
+    Queued,
     /// Commits that a landed attempt made and left behind.
     Abandoned,
     /// What an agent made of a ref that was put back.
@@ -51,7 +53,7 @@ enum Needed {
 }
 
 /// Every kind of ref: its word in the name, and how long it is needed.
-const KINDS: [(RefKind, &str, Needed); 12] = [
+const KINDS: [(RefKind, &str, Needed); 13] = [
     (RefKind::Base, "base", Needed::WhileOpen),
     (RefKind::Index, "index", Needed::UntilPruned),
     (RefKind::Initial, "initial", Needed::WhileOpen),
@@ -59,6 +61,7 @@ const KINDS: [(RefKind, &str, Needed); 12] = [
     (RefKind::Pin, "pin", Needed::WhileOpen),
     (RefKind::Adopted, "adopted", Needed::UntilPruned),
     (RefKind::Attempt, "attempts", Needed::UntilPruned),
+    (RefKind::Queued, "queued", Needed::UntilPruned),
     (RefKind::Abandoned, "abandoned", Needed::UntilPruned),
     (RefKind::Moved, "moved", Needed::UntilPruned),
     (RefKind::Undone, "undone", Needed::UntilPruned),
@@ -81,7 +84,7 @@ impl RefKind {
     /// Whether it is best looked at as files that differ from its parent's.
     #[must_use]
     pub fn holds_files(self) -> bool {
-        matches!(self, RefKind::Attempt | RefKind::Adopted | RefKind::Index)
+        matches!(self, RefKind::Attempt | RefKind::Queued | RefKind::Adopted | RefKind::Index)
     }
 }
 
@@ -101,7 +104,9 @@ impl OwnRef<'_> {
     #[must_use]
     pub fn story(&self) -> Option<&str> {
         match self.kind {
-            RefKind::Attempt | RefKind::Abandoned | RefKind::Moved => self.rest.split('/').next().filter(|story| !story.is_empty()),
+            RefKind::Attempt | RefKind::Queued | RefKind::Abandoned | RefKind::Moved => {
+                self.rest.split('/').next().filter(|story| !story.is_empty())
+            }
             RefKind::Base
             | RefKind::Index
             | RefKind::Initial
@@ -259,6 +264,24 @@ impl Names {
         self.below(RefKind::Attempt, &format!("{}/{attempt}", story.as_component()))
     }
 
+    /// What the refs of all failed attempts start with.
+    #[must_use]
+    pub fn attempts(&self) -> String {
+        self.below(RefKind::Attempt, "")
+    }
+
+    /// What was edited in a workspace between two attempts.
+    #[must_use]
+    pub fn workspace_edits(&self, slot: u32) -> String {
+        self.below(RefKind::Moved, &format!("workspace/{}", slot + 1))
+    }
+
+    /// The work of an accepted attempt that waits in the landing queue.
+    #[must_use]
+    pub fn queued(&self, story: &StoryId, attempt: u32) -> String {
+        self.below(RefKind::Queued, &format!("{}/{attempt}", story.as_component()))
+    }
+
     /// A branch of this name that an earlier run left.
     #[must_use]
     pub fn leftover(&self, run: u32) -> String {
@@ -348,6 +371,7 @@ mod tests {
             (names.pin(), RefKind::Pin),
             (names.adopted(&oid), RefKind::Adopted),
             (names.attempt(&story, 2), RefKind::Attempt),
+            (names.queued(&story, 2), RefKind::Queued),
             (names.abandoned(&story, 2), RefKind::Abandoned),
             (names.moved(&story, 2, "refs/heads/main"), RefKind::Moved),
             (names.undone(2), RefKind::Undone),

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use crate::free_name::free_name;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Moves whatever is at `from` to `to`, where nothing is yet. Nothing is removed before all of it is copied.
@@ -28,7 +29,10 @@ fn carry(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// A copy of anything, with permissions and times; links are copied as links.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// If it cannot be read or written; what was copied so far stays.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let meta = from.symlink_metadata()?;
     if meta.is_symlink() {
         return symlink(fs::read_link(from)?, to);
@@ -56,14 +60,52 @@ fn keep_time(copy: &Path, original: &Metadata) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Makes sure that nothing is at `path`. What cannot be removed, for lack of permissions, is made removable; and where even that fails,
+/// it is moved below `aside`.
+///
+/// # Errors
+/// If it can be neither removed nor moved.
+pub fn discard(path: &Path, aside: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) || remove(path).is_ok() {
+        return Ok(());
+    }
+    open_up(path);
+    if remove(path).is_ok() {
+        return Ok(());
+    }
+    fs::create_dir_all(aside)?;
+    let name = path.file_name().unwrap_or_default();
+    let free = free_name(aside.join(name), |number| aside.join(format!("{}.{number}", name.display())), |to| to.symlink_metadata().is_ok());
+    relocate(path, &free)
+}
+
+/// Removes something, whatever its permissions are.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove_opened(path: &Path) -> io::Result<()> {
+    remove(path).or_else(|_| {
+        open_up(path);
+        remove(path)
+    })
+}
+
+/// Gives the owner every permission on a directory and all directories in it.
+fn open_up(dir: &Path) {
+    let Ok(meta) = dir.symlink_metadata() else { return };
+    if !meta.is_dir() {
+        return;
+    }
+    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
+    fs::read_dir(dir).into_iter().flatten().flatten().for_each(|entry| open_up(&entry.path()));
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]

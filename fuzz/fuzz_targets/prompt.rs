@@ -2,7 +2,7 @@
 #![no_main]
 
 use git_ralph::agent::{Feedback, Learnings, Prompt, Signal, TextReader};
-use git_ralph::story::{Change, Story};
+use git_ralph::story::{Change, Order, Story};
 use libfuzzer_sys::fuzz_target;
 
 // One field a paragraph, so that seeds are plain text; what is missing is empty.
@@ -20,7 +20,7 @@ fuzz_target!(|text: &str| {
     let (title, context) = (field(), field());
     let learnings = Learnings { file: "learnings.md".to_owned(), text: field() };
     let name = "x".parse().expect("a change name");
-    let change = Change { name, title: Some(title), context: Some(context), stories: vec![story] };
+    let change = Change { name, title: Some(title), context: Some(context), stories: vec![story], order: Order::List };
     let prompt = Prompt {
         change: &change,
         story: &change.stories[0],

@@ -58,6 +58,28 @@ pub enum Feedback {
         /// The end of its output.
         output: String,
     },
+    /// Its work conflicts with what other stories have landed since it began.
+    Conflict {
+        /// The checkpoint that it conflicts with.
+        tip: String,
+        /// The ref of its work.
+        kept: String,
+        /// The paths that conflict.
+        paths: Vec<String>,
+        /// The conflicting hunks.
+        hunks: String,
+    },
+    /// Its gates passed, but one failed on the merge with what other stories have landed since it began.
+    MergeGate {
+        /// The checkpoint that it was merged with.
+        tip: String,
+        /// The ref of its work.
+        kept: String,
+        /// The command.
+        command: String,
+        /// The end of its output.
+        output: String,
+    },
     /// It ended in another way than by saying so.
     Abnormal {
         /// In words.
@@ -70,6 +92,12 @@ impl Feedback {
         match self {
             Feedback::Failed { reason } => context! { kind => "failed", reason => reason.as_str() },
             Feedback::Gate { command, output } => context! { kind => "gate", command => command.as_str(), output => output.as_str() },
+            Feedback::Conflict { tip, kept, paths, hunks } => {
+                context! { kind => "conflict", tip => tip.as_str(), kept => kept.as_str(), paths => paths.clone(), hunks => hunks.as_str() }
+            }
+            Feedback::MergeGate { tip, kept, command, output } => {
+                context! { kind => "merge-gate", tip => tip.as_str(), kept => kept.as_str(), command => command.as_str(), output => output.as_str() }
+            }
             Feedback::Abnormal { how } => context! { kind => "abnormal", how => how.as_str() },
         }
     }
@@ -140,6 +168,7 @@ fn broken(name: &str, error: &minijinja::Error) -> Problem {
 mod tests {
     use super::*;
     use crate::agent::Signal;
+    use crate::story::Order;
 
     fn change() -> Change {
         let story = Story {
@@ -150,10 +179,17 @@ mod tests {
             acceptance: vec!["runs twice".into()],
             after: Vec::new(),
             verify: Vec::new(),
+            touches: Vec::new(),
             attempt_timeout: None,
             done: false,
         };
-        Change { name: "prio".parse().unwrap(), title: Some("Priorities".into()), context: Some("Rust.".into()), stories: vec![story] }
+        Change {
+            name: "prio".parse().unwrap(),
+            title: Some("Priorities".into()),
+            context: Some("Rust.".into()),
+            stories: vec![story],
+            order: Order::List,
+        }
     }
 
     fn render(feedback: Option<&Feedback>) -> String {

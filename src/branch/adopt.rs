@@ -102,7 +102,23 @@ impl Branch {
         Ok(Adopted::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
     }
 
-    async fn save_adopted(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {
+    /// Takes in commits that the user has made on the branch of an isolated run; gives its tip if there are any.
+    ///
+    /// # Errors
+    /// A problem if the branch has lost the checkpoint.
+    pub async fn adopt_commits(&self, checkpoint: &Oid) -> Result<Option<Oid>> {
+        let refs = self.repo.refs().await?;
+        let tip = refs.get(&self.names.branch()).cloned().unwrap_or_else(|| checkpoint.clone());
+        if tip == *checkpoint && refs.get(&self.names.branch()).is_some() {
+            return Ok(None);
+        }
+        let base = Base { checkpoint: checkpoint.clone(), snapshot: checkpoint.clone() };
+        self.check_holds_checkpoint(&tip, &base, Some("git ralph abort   to give the run up; nothing is lost")).await?;
+        self.repo.update_refs(&self.move_branch_to(&refs, &tip), "git ralph resume").await?;
+        Ok(Some(tip).filter(|tip| tip != checkpoint))
+    }
+
+    pub(super) async fn save_adopted(&self, checkpoint: &Oid, adopted: Option<&Oid>) -> Result<()> {
         let mut updates = vec![RefUpdate::Set { name: self.names.checkpoint(), to: checkpoint.clone() }];
         updates.extend(adopted.map(|base| RefUpdate::Set { name: self.names.adopted(base), to: base.clone() }));
         self.repo.update_refs(&updates, "git ralph resume").await

@@ -131,7 +131,7 @@ impl Branch {
         Ok(Begun { initial, leftover, notices })
     }
 
-    async fn create_refs(
+    pub(super) async fn create_refs(
         &self,
         base: Option<&Oid>,
         staged: &Oid,
@@ -156,7 +156,7 @@ impl Branch {
     }
 
     /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable. Says whether there was any.
-    async fn archive(&self, refs: &RefList, run: u32) -> Result<bool> {
+    pub(super) async fn archive(&self, refs: &RefList, run: u32) -> Result<bool> {
         let prefix = self.names.prefix();
         let mut updates = Vec::new();
         for entry in refs.below(&prefix) {

@@ -141,7 +141,7 @@ impl Branch {
 
     /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref, and with them what
     /// is staged.
-    async fn keep_abandoned(
+    pub(super) async fn keep_abandoned(
         &self,
         pins: Vec<Oid>,
         staged: Option<Staged>,
@@ -230,7 +230,7 @@ struct CutShort<'a> {
 }
 
 /// What is staged beside a checkpoint.
-struct Staged {
+pub(super) struct Staged {
     commit: Oid,
     /// Whether it has files that are not in the checkpoint at all.
     is_missing: bool,

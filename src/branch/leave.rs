@@ -364,7 +364,7 @@ impl Branch {
     }
 
     /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
-    async fn drop_refs(&self, refs: &RefList) -> Result<()> {
+    pub(super) async fn drop_refs(&self, refs: &RefList) -> Result<()> {
         let prefix = self.names.prefix();
         let internal = |name: &str| self.names.kind(name).is_some_and(|own| own.run.is_none() && own.kind.is_internal());
         let own = refs.below(&prefix).filter(|entry| internal(&entry.name)).map(|entry| (entry.name.clone(), entry.oid.clone()));

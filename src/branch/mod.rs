@@ -6,9 +6,12 @@
 
 mod adopt;
 mod begin;
+mod bring_home;
 pub mod dry_run;
 mod gather;
+mod isolated;
 mod land;
+mod landing_queue;
 mod leave;
 mod leave_fast;
 mod original_index;
@@ -18,8 +21,11 @@ mod undo;
 
 pub use adopt::Adopted;
 pub use begin::{Beginning, Begun, has_begun, preflight};
+pub use bring_home::HomePlan;
 pub use gather::Gathered;
+pub use isolated::{CloneAttempt, Saved};
 pub use land::{Landed, Style};
+pub use landing_queue::{Conflict, LandedBefore, Stack, Stacked, Waiting};
 pub use leave::{LeavePlan, Leaving, Left, Route};
 pub use roll_back::RolledBack;
 pub use undo::TakenBack;

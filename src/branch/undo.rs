@@ -71,6 +71,25 @@ impl Branch {
         Ok(TakenBack { kept: keep.name, notices })
     }
 
+    /// Takes the branch of an isolated run back to `to`; workspaces follow when they are used again. Doing it twice is harmless.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn undo_isolated(&self, to: &Oid, stories: &[StoryId], tip: &Oid) -> Result<TakenBack> {
+        let refs = self.repo.refs().await?;
+        let last = self.names.last_undone(&refs);
+        if refs.get(&self.names.checkpoint()) == Some(to)
+            && let Some((number, _)) = last
+        {
+            return Ok(TakenBack { kept: self.names.undone(number), notices: Vec::new() });
+        }
+        let kept = self.names.undone(last.map_or(0, |(number, _)| number) + 1);
+        let mut updates = vec![RefUpdate::Create { name: kept.clone(), to: tip.clone() }];
+        updates.extend(self.move_branch_to(&refs, to));
+        self.repo.update_refs(&updates, &format!("reset: undo of {}", words(stories))).await?;
+        Ok(TakenBack { kept, notices: Vec::new() })
+    }
+
     /// The ref of an interrupted undo, if it already covers everything in the work tree and the index.
     async fn kept_before(&self, workspace: &Workspace, refs: &RefList, snapshot: &Snapshot, to: &Oid, base: &Base) -> Result<Option<Keep>> {
         let Some((number, oid)) = self.names.last_undone(refs) else { return Ok(None) };

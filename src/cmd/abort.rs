@@ -11,7 +11,7 @@ use crate::error::ExitStatus;
 /// Gives a run up.
 pub async fn run(args: &Abort, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
-    let (run, _) = context.open_run(args.change.as_deref())?;
-    take_up(&context, run, brief(args.quiet)).await?.abort().await?;
+    let (run, state) = context.open_run(args.change.as_deref())?;
+    take_up(&context, run, &state, brief(args.quiet)).await?.abort().await?;
     Ok(ExitStatus::Done)
 }

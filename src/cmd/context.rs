@@ -15,6 +15,7 @@ use crate::report::output;
 use crate::run::{ChangeReader, RunDir, RunState, Site, StateBackup, Store, read_config};
 use crate::safe_read;
 use crate::story::{ChangeName, StoryId};
+use crate::workspace::WorkspaceOwner;
 
 /// The place, its configuration and its runs.
 pub struct Context {
@@ -30,6 +31,8 @@ pub struct Context {
     pub store: Store,
     /// Its changes.
     pub changes: ChangeReader,
+    /// The change in whose workspace the command was typed, if it was typed in one.
+    workspace_of: Option<String>,
 }
 
 /// What a context is opened for.
@@ -56,12 +59,19 @@ impl Context {
         Self::open_for(Purpose::Work, environment).await
     }
 
-    async fn open_for(purpose: Purpose, environment: Environment) -> Result<Self> {
-        let plain = Git::plain(environment.cwd.clone(), environment.for_discovery());
-        let (place, config) = match look(&plain).await {
+    async fn open_for(purpose: Purpose, mut environment: Environment) -> Result<Self> {
+        let mut plain = Git::plain(environment.cwd.clone(), environment.for_discovery());
+        let (mut place, mut config) = match look(&plain).await {
             Err(_) if revive(&environment) => look(&plain).await?,
             found => found?,
         };
+        let owner = WorkspaceOwner::of_workspace(&place.top);
+        if let Some(owner) = &owner {
+            // In a workspace the run of the checkout that it belongs to is meant.
+            environment.cwd.clone_from(&owner.top);
+            plain = plain.at(&owner.top);
+            (place, config) = look(&plain).await.with_context(|| format!("this is a workspace of {}", owner.top.display()))?;
+        }
         let anonymous = match purpose {
             Purpose::Look => false,
             Purpose::Work if config.names_the_user() && !plain.names_somebody() => false,
@@ -82,7 +92,8 @@ impl Context {
         let repo = Repo { git, place };
         let repo = if anonymous { repo.under_stand_in() } else { repo };
         let changes = ChangeReader::new(store.clone(), repo.place.top.clone(), environment.cwd.clone());
-        Ok(Context { environment, config, repo, anonymous, store, changes })
+        let workspace_of = owner.map(|owner| owner.change);
+        Ok(Context { environment, config, repo, anonymous, store, changes, workspace_of })
     }
 
     /// Reads a change name from the command line.
@@ -139,7 +150,7 @@ impl Context {
 
     /// The run that a command is about: of the named change, or the one open run of this work tree.
     pub fn open_run(&self, name: Option<&str>) -> Result<(RunDir, RunState)> {
-        if let Some(name) = name {
+        if let Some(name) = name.or(self.workspace_of.as_deref()) {
             let name = Self::name(name)?;
             return match self.store.last(&name)? {
                 Some((run, state)) if !state.is_closed() => Ok((run, state)),
@@ -149,6 +160,11 @@ impl Context {
         let worktree = self.repo.place.worktree_id();
         let mut runs = self.store.open_runs()?;
         runs.retain(|(_, state)| state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree));
+        if runs.len() > 1 {
+            let hints = runs.iter().map(|(run, _)| format!("git ralph status {}", run.change));
+            let problem = Problem::refused("more than one run is open in this work tree: name one of them");
+            bail!(hints.fold(problem, Problem::hint));
+        }
         match runs.pop() {
             Some(run) => Ok(run),
             None => bail!(Problem::refused("there is no open run in this work tree").hint("git ralph list")),

@@ -33,7 +33,7 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
                 .hint(format!("git ralph finish --keep {name}      to stay on ralph/{name}"))
         );
     }
-    let mut open = take_up(&context, run, brief(args.quiet)).await?;
+    let mut open = take_up(&context, run, &state, brief(args.quiet)).await?;
     let mode = match args.mode() {
         Some(mode) => mode,
         None => match ask_completion(&open).await? {

@@ -8,6 +8,7 @@ use crate::cli::Resume;
 use crate::config::Environment;
 use crate::error::ExitStatus;
 use crate::report::output;
+use crate::run::HalfDone;
 
 /// Takes a run up again.
 pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
@@ -22,7 +23,7 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
         ));
         return Ok(ExitStatus::Done);
     }
-    let mut open = take_up(&context, run, reporter).await?;
+    let mut open = take_up(&context, run, &state, reporter).await?;
     if open.complete_closing().await? {
         return Ok(ExitStatus::Done);
     }
@@ -32,7 +33,10 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
         context.config = open.config().clone();
     }
     let flags = super::start::absolute(args.run.flags(), &context.environment).over(open.opening()?.flags.clone());
-    let loaded = context.changes.load(open.change())?;
+    if open.state.half_done() == Some(HalfDone::Start) {
+        open.settle_run().await?;
+    }
+    let loaded = open.load_change().await?;
     let change = loaded.change_of_run(&open.dir, &open.state)?;
     let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     open.reopen().await?;

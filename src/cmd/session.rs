@@ -9,7 +9,7 @@ use crate::config::{Advice, Bell, Environment, Finish, Flags};
 use crate::error::{ExitStatus, Problem};
 use crate::process::Urgency;
 use crate::report::{JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, ask, end_words, head_words, output, ring};
-use crate::run::{End, LoadedChange, OpenRun, Reporter, RunDir, RunState, StopKind, Work};
+use crate::run::{End, LoadedChange, OpenRun, Opening, Reporter, RunDir, RunState, StopKind, Work};
 use crate::story::Change;
 
 /// Works out what flags, change file and configuration say, and finds the agent.
@@ -76,8 +76,9 @@ pub fn brief(quiet: bool) -> Box<dyn Reporter> {
 }
 
 /// Takes up a run. Without a git identity, warns under which name commits are made.
-pub async fn take_up(context: &Context, run: RunDir, reporter: Box<dyn Reporter>) -> Result<OpenRun> {
-    let open = OpenRun::take_up(context.site(), run, reporter).await?;
+pub async fn take_up(context: &Context, run: RunDir, state: &RunState, reporter: Box<dyn Reporter>) -> Result<OpenRun> {
+    let lock = state.opening.as_ref().map_or_else(|| context.repo.place.worktree_id(), Opening::lock_name);
+    let open = OpenRun::take_up(context.site(), run, &lock, reporter).await?;
     if context.anonymous {
         output::message(&Line::new(Tone::Warning, "no identity is configured, commits are made as git-ralph <git-ralph@localhost>"));
     }

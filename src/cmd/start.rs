@@ -1,6 +1,7 @@
 //! `git ralph start`: checks, the initial state, the loop, the completion choice.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
@@ -14,9 +15,10 @@ use crate::config::{Advice, AgentChoice, Environment, Flags};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::report::{Line, Tone, ask, output};
-use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work};
+use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work, lock_name};
 use crate::shell_word::quoted;
-use crate::story::{Change, ChangeName};
+use crate::story::{Change, ChangeName, Order};
+use crate::workspace::{check_outside, workspace_directory};
 
 /// Begins a run and works on it.
 pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
@@ -36,15 +38,21 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
         output::data(&dry_run_text(&change, &planned, args.run.verbose)?);
         return Ok(ExitStatus::Done);
     }
+    warn_of_list(&change, &planned, &loaded.shown);
     let reporter = reporter(&context, &args.run);
-    let lock = context.site().lock().await?;
-    let (context, lock) = match old_run(&context, &name, args.restart).await? {
+    let isolation = isolation(&context, &name, &planned).await?;
+    let worktree = context.repo.place.worktree_id();
+    let lock = context.site().lock(&lock_name(&name, &worktree, isolation.is_some())).await?;
+    let (context, lock) = match old_run(&context, &name, args.restart, isolation.is_some()).await? {
         Old::None => (context, lock),
-        Old::Restart(run) => {
+        Old::Restart(run, state) => {
             drop(lock);
-            let mut old = take_up(&context, run, brief(args.run.quiet)).await?;
+            let mut old = take_up(&context, run, &state, brief(args.run.quiet)).await?;
             old.abort().await?;
-            (Context::open_to_work(context.environment).await?, old.into_lock())
+            drop(old.into_lock());
+            let context = Context::open_to_work(context.environment).await?;
+            let lock = context.site().lock(&lock_name(&name, &worktree, isolation.is_some())).await?;
+            (context, lock)
         }
         Old::Resume => {
             drop(lock);
@@ -54,9 +62,32 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
         Old::Cancel => return Ok(ExitStatus::NotPossible),
     };
     preflight(&context.repo, &Names::new(&name)).await?;
-    let new = NewRun { flags, anonymous: context.anonymous };
+    let new = NewRun { flags, anonymous: context.anonymous, workspaces: isolation };
     let mut open = OpenRun::begin(context.site(), &loaded, new, reporter, lock).await?;
     work(&context, &mut open, &planned, loaded).await
+}
+
+/// Where the workspaces of an isolated run go; none if the agent works in the checkout. What cannot work is said before anything is made.
+async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<Option<PathBuf>> {
+    if !work.wants_isolation() {
+        return Ok(None);
+    }
+    let configured = work.settings.workspace_dir.as_ref().map(|dir| context.environment.expanded(&dir.value));
+    let dir = workspace_directory(&context.repo.place.top, name.as_str(), configured.as_deref())?;
+    check_outside(&dir, &context.as_user()).await?;
+    Ok(Some(dir))
+}
+
+/// Stories that form a list are worked on one after the other, however many jobs there are: that is said before the first one starts.
+fn warn_of_list(change: &Change, work: &Work, file: &str) {
+    if work.settings.jobs.value > 1 && change.order == Order::List && change.stories.len() > 1 {
+        let text = format!("the stories of '{}' form a list and are worked on one after the other", change.name);
+        output::message(&Line::new(Tone::Warning, text));
+        output::advise(
+            Advice::NextStep,
+            &[format!("order = \"any\"   in {file}, if they do not need each other; or say 'after' where they do")],
+        );
+    }
 }
 
 /// The named change, the only one there is, or the one that the user picks.
@@ -120,14 +151,16 @@ pub(super) fn absolute(mut flags: Flags, environment: &Environment) -> Flags {
 enum Old {
     None,
     Resume,
-    Restart(RunDir),
+    Restart(RunDir, Box<RunState>),
     Cancel,
 }
 
 /// An unfinished run is never thrown away by accident.
-async fn old_run(context: &Context, name: &ChangeName, restart: bool) -> Result<Old> {
+async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: bool) -> Result<Old> {
     let worktree = context.repo.place.worktree_id();
-    let here = |state: &RunState| state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
+    // Isolated runs are in nobody's way.
+    let here =
+        |state: &RunState| !isolated && !state.is_isolated() && state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
     let mut open = context.store.open_runs()?;
     let mine = open.iter().position(|(run, _)| run.change == *name).map(|at| open.swap_remove(at));
     if let Some((other, _)) = open.iter().find(|(_, state)| here(state)) {
@@ -145,12 +178,12 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool) -> Result<
         return Ok(Old::None);
     }
     if restart {
-        return Ok(Old::Restart(run));
+        return Ok(Old::Restart(run, Box::new(state)));
     }
     if context.environment.interactive {
         return Ok(match ask::open_run(name.as_str()).await? {
             ask::Answer::Chosen(ask::OpenRun::Resume) => Old::Resume,
-            ask::Answer::Chosen(ask::OpenRun::Restart) => Old::Restart(run),
+            ask::Answer::Chosen(ask::OpenRun::Restart) => Old::Restart(run, Box::new(state)),
             ask::Answer::Later | ask::Answer::Interrupted => Old::Cancel,
         });
     }

@@ -16,6 +16,6 @@ pub async fn run(args: &UndoArgs, environment: Environment) -> Result<ExitStatus
         Some(text) => Some(context.story(&run, &state, text)?),
         None => None,
     };
-    take_up(&context, run, brief(args.quiet)).await?.undo(to.as_ref()).await?;
+    take_up(&context, run, &state, brief(args.quiet)).await?.undo(to.as_ref()).await?;
     Ok(ExitStatus::Done)
 }

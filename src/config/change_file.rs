@@ -6,11 +6,11 @@ use super::agent_choice::AgentChoice;
 use super::setting_type::{TextList, TimeLimit};
 use super::table::{FileSettings, KEYS};
 use super::toml_value::{Reader, TomlValue, Wrong, text, texts};
-use crate::story::{OrderProblem, Story, StoryId, check_order};
+use crate::story::{Order, OrderProblem, Story, StoryId, check_order};
 
 /// Its keys that are no settings.
-const OWN_KEYS: [&str; 5] = ["title", "context", "source", "command", "story"];
-const STORY_KEYS: [&str; 8] = ["id", "title", "prompt", "tasks", "acceptance", "after", "verify", "attempt-timeout"];
+const OWN_KEYS: [&str; 6] = ["title", "context", "source", "order", "command", "story"];
+const STORY_KEYS: [&str; 9] = ["id", "title", "prompt", "tasks", "acceptance", "after", "touches", "verify", "attempt-timeout"];
 
 /// What a change file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct ChangeFile {
     pub context: Option<String>,
     /// Where the stories are kept, if not in the file itself.
     pub source: Option<String>,
+    /// In which order the stories may start, if it says so.
+    pub order: Option<Order>,
     /// The settings that it has.
     pub settings: FileSettings,
     /// The stories, in order.
@@ -59,6 +61,7 @@ impl Reader<'_> {
             title: self.get(root, "title", text)?,
             context: self.get(root, "context", text)?,
             source,
+            order: self.get(root, "order", order)?,
             settings: self.settings(root)?,
             stories,
         };
@@ -126,12 +129,21 @@ impl Reader<'_> {
             tasks: self.get(table, "tasks", texts)?.unwrap_or_default(),
             acceptance: self.get(table, "acceptance", texts)?.unwrap_or_default(),
             after,
+            touches: self.get(table, "touches", texts)?.unwrap_or_default(),
             verify: self.setting::<TextList>(table, "verify")?.unwrap_or_default(),
             attempt_timeout: self.setting::<TimeLimit>(table, "attempt-timeout")?.flatten(),
             done: false,
             id,
         };
         Ok((story, offset))
+    }
+}
+
+fn order(value: &TomlValue) -> Result<Order, Wrong> {
+    match text(value)?.as_str() {
+        "list" => Ok(Order::List),
+        "any" => Ok(Order::Graph),
+        other => Err(Wrong::text(value, &format!("'{other}' is not one of list, any"))),
     }
 }
 

@@ -79,6 +79,14 @@ choice! {
 }
 
 choice! {
+    /// When the gates run again on the merge of an attempt with what has landed since it began.
+    MergeGates {
+        "always" => Always "always",
+        "overlap" => Overlap "only if both have changed the same files",
+    }
+}
+
+choice! {
     /// Whether the terminal is to call the user when the loop has ended.
     Bell {
         "true" => Ring "always",

@@ -84,6 +84,15 @@ impl Environment {
         set.or_else(|| self.get("HOME").map(|home| Path::new(home).join(".local/state")).filter(|path| path.is_absolute()))
     }
 
+    /// A path that may begin with `~/`, as people write it in configuration files.
+    #[must_use]
+    pub fn expanded(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix("~/"), self.get("HOME")) {
+            (Some(rest), Some(home)) => Path::new(home).join(rest),
+            _ => path.into(),
+        }
+    }
+
     /// The search path for programs, less the directory that git puts in front of it.
     #[must_use]
     pub fn path(&self) -> OsString {

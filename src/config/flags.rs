@@ -72,7 +72,9 @@ mod tests {
         };
         assert_eq!(flags, expected);
         let written = serde_json::to_value(&flags).unwrap();
-        assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
+        for (name, value) in serde_json::from_str::<serde_json::Map<_, _>>(text).unwrap() {
+            assert_eq!(written[&name], value, "{name}");
+        }
         assert_eq!(serde_json::from_str::<Flags>("{}").unwrap(), Flags::default());
         assert!(serde_json::from_str::<Flags>(r#"{"max-retries":"many"}"#).is_err());
     }

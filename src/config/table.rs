@@ -54,7 +54,7 @@ use toml::de::DeTable;
 
 use super::agent_choice::AgentChoice;
 use super::change_file::ChangeFile;
-use super::choices::{Bell, EmptyDiff, Finish, LimitWait};
+use super::choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates};
 use super::define::{settings, when};
 use super::flags::Written;
 use super::git_config::GitConfig;
@@ -182,6 +182,48 @@ settings! {
         key: "ralph.gitTimeout",
         unset: "30s for questions, none for work",
         help: "Time limit for each git command that git-ralph runs.",
+    }
+    isolate: YesNo {
+        key: "ralph.isolate",
+        default: "false",
+        help: "Whether the agent works in a private clone beside the repository, so that your checkout stays yours while it works.",
+        option: "--isolate" at 102 "Let the agent work in a private clone, not in your checkout",
+        file: "isolate",
+        comment: "Let the agent work in a private clone, so that your checkout stays yours while it works.",
+    }
+    jobs: Number {
+        key: "ralph.jobs",
+        default: "1",
+        help: "How many stories are worked on at the same time, each in a private clone of its own; more than 1 implies ralph.isolate.",
+        option: "--jobs" <N> at 104 "Work on this many stories at the same time; implies --isolate",
+        file: "jobs",
+        comment: "How many stories are worked on at the same time, each in a private clone.",
+    }
+    workspace_dir: Text {
+        key: "ralph.workspaceDir",
+        form: "<path>",
+        unset: "../<repository>.ralph",
+        help: "The directory of the private clones: the workspaces of a change are <path>/<change>/1, 2 and so on. A relative path starts at the top of the checkout. It must not be inside of a repository.",
+    }
+    workspace_include: TextList {
+        key: "ralph.workspaceInclude",
+        form: "<pattern>",
+        empty: "none",
+        help: "Ignored files that are copied into a private clone, as a pattern of gitignore, beside those that the file .worktreeinclude lists; may be set more than once, and an empty value clears those before it.",
+    }
+    setup: TextList {
+        key: "ralph.setup",
+        form: "<command>",
+        empty: "none",
+        help: "A command, run by sh once in every new private clone before its first agent, such as npm ci; may be set more than once, and an empty value clears those before it.",
+        file: "setup",
+        example: "[\"npm ci\"]",
+        comment: "Commands that set up a private clone, run once in each.",
+    }
+    merge_gates: MergeGates {
+        key: "ralph.mergeGates",
+        default: "always",
+        help: "When the gates run again before an attempt lands on a branch that has moved since the attempt began: always, or only if the attempt and what has landed changed the same files.",
     }
     finish: Finish {
         key: "ralph.finish",

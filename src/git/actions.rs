@@ -180,6 +180,22 @@ impl Repo {
         call.index(index).input(lines).working().output().await.map(drop)
     }
 
+    /// A tree with another content for one of its files; `index` is a file that may be overwritten.
+    ///
+    /// # Errors
+    /// If git fails, also if the file is not in the tree.
+    pub async fn with_file(&self, index: &Path, tree: &Oid, path: &Path, bytes: &[u8]) -> Result<Oid> {
+        let _ = std::fs::remove_file(index);
+        self.git.call(["read-tree", tree.as_str()]).index(index).working().output().await?;
+        let entry = self.entries(index).await?.into_iter().find(|entry| entry.path == path);
+        let entry = entry.with_context(|| format!("{} is not in {tree}", path.display()))?;
+        let oid: Oid = self.git.call(["hash-object", "-w", "--stdin"]).input(bytes).line().await?.parse()?;
+        self.set_entries(index, &[PathChange { new_oid: oid, ..entry }]).await?;
+        let tree = self.write_tree(index).await;
+        let _ = std::fs::remove_file(index);
+        tree
+    }
+
     /// Turns the work tree from one tree into another, touching only what differs. Says how the files were written.
     ///
     /// # Errors
@@ -199,6 +215,15 @@ impl Repo {
         // A filter that cannot be run has left the work tree between the two; everything in it is kept by now.
         let args = ["read-tree", "--reset", "-u", to.as_str()];
         unfiltered.call(args).index(index).working().output().await.map(|_| Written::Unfiltered).map_err(|_| error)
+    }
+
+    /// Writes every file of a tree into a work tree that has none of them yet, with all processors.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn write_checkout(&self, index: &Path, tree: &Oid) -> Result<()> {
+        let git = self.git.clone().with_config(["checkout.workers=0".to_owned()]);
+        git.call(["read-tree", "--reset", "-u", tree.as_str()]).index(index).working().output().await.map(drop)
     }
 
     /// Writes files of an index again, whatever is there.

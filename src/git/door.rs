@@ -122,6 +122,19 @@ impl Git {
         git
     }
 
+    /// The same, started in another directory.
+    #[must_use]
+    pub fn at(mut self, dir: &Path) -> Self {
+        dir.clone_into(&mut self.program.cwd);
+        self
+    }
+
+    /// The same, with this file for the repository's index.
+    #[must_use]
+    pub fn with_index(self, path: PathBuf) -> Self {
+        self.with_env([("GIT_INDEX_FILE", path.into())])
+    }
+
     /// The same with other time limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {

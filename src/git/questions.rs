@@ -360,6 +360,15 @@ impl Repo {
         self.git.call(["rev-parse", "--verify", "-q", &format!("{commit}^{{tree}}")]).line().await?.parse()
     }
 
+    /// The parents of a commit.
+    ///
+    /// # Errors
+    /// If there is no such commit.
+    pub async fn parents(&self, commit: &Oid) -> Result<Vec<Oid>> {
+        let line = self.git.call(["rev-list", "--parents", "-n1", commit.as_str()]).line().await?;
+        line.split(' ').skip(1).map(str::parse).collect()
+    }
+
     /// A file as it is in a commit, if it is in it and a text.
     ///
     /// # Errors
@@ -459,6 +468,15 @@ impl Repo {
     /// # Errors
     /// If git cannot merge at all.
     pub async fn merge(&self, ours: &Oid, theirs: &Oid) -> Result<Merge> {
+        let (tree, conflicts) = self.merge_with_markers(ours, theirs).await?;
+        Ok(if conflicts.is_empty() { Merge::Clean(tree) } else { Merge::Conflict(conflicts) })
+    }
+
+    /// The same; where paths conflict, the tree has them with conflict markers.
+    ///
+    /// # Errors
+    /// As [`Repo::merge`].
+    pub async fn merge_with_markers(&self, ours: &Oid, theirs: &Oid) -> Result<(Oid, Vec<PathBuf>)> {
         let args = [
             "merge-tree",
             "--write-tree",
@@ -471,11 +489,39 @@ impl Repo {
         ];
         let answer = self.git.call(args).working().answer().await?;
         let mut fields = answer.stdout.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-        match answer.code {
-            0 => Ok(Merge::Clean(String::from_utf8_lossy(fields.next().unwrap_or_default()).parse()?)),
-            1 => Ok(Merge::Conflict(fields.skip(1).map(path_of).collect())),
-            _ => bail!(answer.failure()),
+        if answer.code > 1 {
+            bail!(answer.failure());
         }
+        let tree = String::from_utf8_lossy(fields.next().unwrap_or_default()).parse()?;
+        let conflicts: Vec<PathBuf> = fields.map(path_of).collect();
+        if (answer.code == 1) != !conflicts.is_empty() {
+            bail!("git merge-tree answered in an unknown form");
+        }
+        Ok((tree, conflicts))
+    }
+
+    /// The commits from one to another along first parents, oldest first, each with its message.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn commits_since(&self, from: &Oid, to: &Oid) -> Result<Vec<(Oid, String)>> {
+        let range = format!("{from}..{to}");
+        let args = ["log", "--first-parent", "--reverse", "--no-show-signature", "-z", "--format=%H%n%B", &range, "--"];
+        let output = self.git.call(args).output().await?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let commits = text.split('\0').filter_map(|commit| commit.trim_start().split_once('\n'));
+        commits.map(|(oid, message)| Ok((oid.parse()?, message.to_owned()))).collect()
+    }
+
+    /// The bytes of a file in a tree or a commit; none if it is not there.
+    ///
+    /// # Errors
+    /// If git cannot be run.
+    pub async fn blob_at(&self, treeish: &Oid, path: &Path) -> Result<Option<Vec<u8>>> {
+        let mut name = OsString::from(format!("{treeish}:"));
+        name.push(path);
+        let answer = self.git.call([OsStr::new("cat-file"), "blob".as_ref(), &name]).answer().await?;
+        Ok((answer.code == 0).then_some(answer.stdout))
     }
 
     /// The value of a key in one configuration file.
@@ -499,14 +545,24 @@ impl Repo {
     pub async fn settings_in(&self, file: &Path) -> Result<Option<Vec<(String, OsString)>>> {
         let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--no-includes".as_ref(), "--list".as_ref(), "-z".as_ref()];
         let answer = self.git.call(args).answer().await?;
-        let entry = |entry: &[u8]| {
-            let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
-            // A key without a value is true.
-            let value = entry.get(end + 1..).unwrap_or(b"true");
-            (String::from_utf8_lossy(&entry[..end]).into_owned(), OsStr::from_bytes(value).to_owned())
-        };
-        let entries = answer.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).map(entry).collect();
-        Ok((answer.code == 0).then_some(entries))
+        Ok((answer.code == 0).then(|| config_entries(&answer.stdout)))
+    }
+
+    /// Every key that the repository and its work tree set, with its value, includes followed.
+    ///
+    /// # Errors
+    /// If git cannot read them.
+    pub async fn local_settings(&self) -> Result<Vec<(String, OsString)>> {
+        let mut entries = Vec::new();
+        for scope in ["--local", "--worktree"] {
+            if scope == "--worktree" && !entries.iter().any(|(key, _)| key == "extensions.worktreeconfig") {
+                // Without the extension git takes both scopes for the same.
+                continue;
+            }
+            let output = self.git.call(["config", "--includes", scope, "--list", "-z"]).output().await?;
+            entries.extend(config_entries(&output));
+        }
+        Ok(entries)
     }
 
     /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.
@@ -573,6 +629,17 @@ impl Repo {
         let output = self.git.call(["log", "-1", "--no-show-signature", "--format=%B", commit.as_str(), "--"]).output().await?;
         Ok(String::from_utf8_lossy(&output).into_owned())
     }
+}
+
+/// The keys and values that `git config --list -z` prints.
+fn config_entries(output: &[u8]) -> Vec<(String, OsString)> {
+    let entry = |entry: &[u8]| {
+        let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
+        // A key without a value is true.
+        let value = entry.get(end + 1..).unwrap_or(b"true");
+        (String::from_utf8_lossy(&entry[..end]).into_owned(), OsStr::from_bytes(value).to_owned())
+    };
+    output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).map(entry).collect()
 }
 
 /// What is in a file from some length on; all of it, if it is shorter now.

@@ -144,6 +144,11 @@ impl RefList {
         Ok(RefList { entries, broken })
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &RefEntry> {
+        self.entries.iter()
+    }
+
     /// The refs in the given namespaces.
     pub fn owned<'a>(&'a self, namespaces: &'a [&str]) -> impl Iterator<Item = &'a RefEntry> {
         self.entries.iter().filter(move |entry| namespaces.iter().any(|space| entry.name.starts_with(space)))

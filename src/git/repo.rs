@@ -22,7 +22,7 @@ impl Repo {
     /// the repository's, and fail if an agent has damaged it.
     #[must_use]
     pub fn without_index(mut self, path: PathBuf) -> Self {
-        self.git = self.git.with_env([("GIT_INDEX_FILE", path.into())]);
+        self.git = self.git.with_index(path);
         self
     }
 

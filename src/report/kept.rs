@@ -84,6 +84,7 @@ fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
     match kind {
         Some(RefKind::Adopted) => "edits of yours that an attempt started from".to_owned(),
         Some(RefKind::Index) => "what was staged at the start".to_owned(),
+        Some(RefKind::Queued) => format!("work that waits in the landing queue: {}", clean(&entry.subject)),
         Some(RefKind::Moved) => "what an agent made of a ref that was put back".to_owned(),
         Some(RefKind::Abandoned) => "commits that an agent made and left behind".to_owned(),
         Some(RefKind::Leftover) => format!("a branch that an earlier run left: {}", clean(&entry.subject)),

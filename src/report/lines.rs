@@ -54,6 +54,7 @@ impl Reporter for Lines {
             | Activity::Waiting { .. }
             | Activity::CallbackFailed { .. }
             | Activity::SourceNotCarried { .. }
+            | Activity::Landing { .. }
             | Activity::GateStarted { .. } => return,
         };
         let mut said = self.said.borrow_mut();

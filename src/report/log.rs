@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::status::phase_word;
-use super::words::{count, doubt_words, head_words, notice_words, outcome_words, span, usage_words};
+use super::words::{count, defeat_words, doubt_words, head_words, notice_words, outcome_words, span, usage_words};
 use super::{Kept, clean};
 use crate::cost::Cost;
 use crate::names::{Names, RefKind};
@@ -123,6 +123,10 @@ impl Chronicle {
                 view.checkpoint = Some(commit.short().to_owned());
             }),
             Event::AttemptRolledBack { story, attempt, rescue, .. } => self.end(story, *attempt, |view| view.rescues.push(rescue.clone())),
+            Event::AttemptBeaten { story, attempt, defeat, kept } => self.end(story, *attempt, |view| {
+                view.outcome = Some(defeat_words(defeat));
+                view.rescues.push(kept.clone());
+            }),
             Event::Noticed { notice } if notice.doubted().is_some() => self.doubt(notice),
             Event::Noticed { notice } => self.notices.push(notice_words(notice)),
             Event::RunStarting { .. }
@@ -138,7 +142,10 @@ impl Chronicle {
             | Event::StrayMarks { .. }
             | Event::MarksNotSet { .. }
             | Event::GateEnded { .. }
+            | Event::WorkspaceReady { .. }
             | Event::AttemptAccepted { .. }
+            | Event::AttemptQueued { .. }
+            | Event::BatchFailed { .. }
             | Event::UndoStarted { .. }
             | Event::PauseStarted { .. }
             | Event::PauseEnded { .. }

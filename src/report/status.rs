@@ -107,6 +107,7 @@ fn story_view(state: &RunState, story: &Story) -> StoryView {
         Stage::Idle if progress.failures > 0 => "failed",
         Stage::Idle => "open",
         Stage::Working => "working",
+        Stage::Queued(_) => "queued",
         Stage::Ended { .. } | Stage::Accepted | Stage::Rejected => "unsettled",
         Stage::Landed(_) => "done",
     };
@@ -192,7 +193,7 @@ pub fn state_styled(state: &str) -> console::StyledObject<&str> {
     match state {
         "done" | "finished" => word.green(),
         "failed" | "unsettled" => word.red(),
-        "working" | "open" | "starting" => word.yellow(),
+        "working" | "queued" | "open" | "starting" => word.yellow(),
         _ => word,
     }
 }

@@ -8,7 +8,7 @@ use crate::config::Finish;
 use crate::git::{Head, Oid};
 use crate::names::Names;
 use crate::process::Exit;
-use crate::run::{Activity, Budget, CallbackFailure, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
+use crate::run::{Activity, Budget, CallbackFailure, Defeat, DefeatCause, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
 use crate::shell_word::quoted;
 use crate::story::StoryId;
 use crate::workspace::{Doubt, Notice};
@@ -50,6 +50,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
     match event {
         Event::RunStarting { .. }
         | Event::AttemptAccepted { .. }
+        | Event::AttemptQueued { .. }
         | Event::PauseEnded { .. }
         | Event::UsageFound { .. }
         | Event::SourceRead { .. }
@@ -57,7 +58,20 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         | Event::FinishStarted { .. }
         | Event::AbortStarted {} => Vec::new(),
         Event::LeftoverKept { rescue, .. } => warning(format!("a branch of an earlier run was there, it is kept as {rescue}")),
-        Event::RunStarted { initial, branch } => plain(format!("on {branch}, initial state {}", initial.short())),
+        Event::RunStarted { initial, branch } => match state.opening.as_ref().and_then(|opening| opening.workspaces.as_ref()) {
+            Some(dir) => plain(format!("on {branch}, initial state {}; the agent works in {}", initial.short(), dir.display())),
+            None => plain(format!("on {branch}, initial state {}", initial.short())),
+        },
+        Event::WorkspaceReady { files: 0, .. } => Vec::new(),
+        Event::WorkspaceReady { path, files, bytes, .. } => {
+            plain(format!("{}: copied {} ({})", clean(path), count(*files, "ignored file"), bytes_words(*bytes)))
+        }
+        Event::BatchFailed { stories, command } => {
+            plain(format!("landing queue: '{}' fails on the merge of {}; fewer of them are tried next", clean(command), ids(stories)))
+        }
+        Event::AttemptBeaten { story, attempt, defeat, kept } => {
+            plain(format!("{story}: attempt {attempt} {}; the story is attempted again, this work is kept as {kept}", defeat_words(defeat)))
+        }
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
         Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
         Event::EditsAdopted { files: 0, base, .. } => {
@@ -104,6 +118,23 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             plain(format!("{}; what the run did is kept as {kept}", aborted_words(moved_to.as_ref(), *incomplete, state)))
         }
         Event::Aborted { kept: None, .. } => plain("the run had not touched anything yet, it is closed".to_owned()),
+    }
+}
+
+/// The rest of a sentence that begins with "attempt 2".
+pub(super) fn defeat_words(defeat: &Defeat) -> String {
+    let tip = defeat.tip.short();
+    match &defeat.cause {
+        DefeatCause::Conflict { paths, .. } => format!("conflicts with checkpoint {tip} in {}", some(paths)),
+        DefeatCause::Gate { command, .. } => format!("passed its gates, but merged with checkpoint {tip} '{}' fails", clean(command)),
+    }
+}
+
+fn bytes_words(bytes: u64) -> String {
+    match bytes {
+        n if n < 1_000 => format!("{n} B"),
+        n if n < 1_000_000 => format!("{}.{} kB", n / 1_000, n % 1_000 / 100),
+        n => format!("{}.{} MB", n / 1_000_000, n % 1_000_000 / 100_000),
     }
 }
 
@@ -213,6 +244,7 @@ pub(super) fn activity_warning(activity: &Activity<'_>) -> Option<Line> {
         | Activity::Said { .. }
         | Activity::Did { .. }
         | Activity::Waiting { .. }
+        | Activity::Landing { .. }
         | Activity::GateStarted { .. } => return None,
     };
     Some(Line::new(Tone::Warning, text))
@@ -254,6 +286,12 @@ fn tokens_words(tokens: u64) -> String {
 
 fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String {
     match (mode, kept) {
+        (Finish::Cleanup, Some(kept)) if state.is_isolated() => {
+            format!("everything that the run did is in your checkout, uncommitted; the checkpoints are kept as {kept}")
+        }
+        (Finish::Keep | Finish::Ask, _) if state.is_isolated() => {
+            format!("finished; the result is on ralph/{0}, to merge it type: git merge ralph/{0}", change(state))
+        }
         (Finish::Cleanup, Some(kept)) => {
             format!("back on {} with everything uncommitted; the checkpoints are kept as {kept}", original(state))
         }
@@ -264,6 +302,9 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
 
 /// How much is as it was before a run that was given up.
 fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
+    if state.is_isolated() {
+        return "the run is given up; your checkout was not touched".to_owned();
+    }
     let how = match (moved_to, incomplete) {
         (None, false) => "as it was".to_owned(),
         (None, true) => "but not everything is as it was, see the warnings above".to_owned(),
@@ -332,6 +373,9 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::OperationMoved { files, to } => format!("the agent left {} behind, moved to {}", files.join(", "), clean(to)),
         Notice::HeadReattached { from } => format!("the agent left HEAD on {}, it is back on the run's branch", clean(from)),
         Notice::BroughtOver { from } => format!("the agent worked on {}, its changes were brought over", clean(from)),
+        Notice::WorkspaceSaved { path, kept } => {
+            format!("{} had edits that no agent of this run made; they are saved as {kept}", clean(path))
+        }
         Notice::NestedLeftOut { path } => {
             format!("{} is a repository of its own: its files stay where they are, outside the checkpoint", clean(path))
         }

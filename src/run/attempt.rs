@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 use jiff::Zoned;
 
 use super::gates::Gates;
-use super::step_runner::AgentSetup;
-use super::step_runner::StepRunner;
+use super::step_runner::{AgentSetup, Ground, StepRunner};
 use super::{Activity, Event, RunDir};
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal};
 use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
@@ -27,6 +26,7 @@ impl StepRunner<'_> {
     /// Runs the agent once for a story.
     pub(super) async fn attempt(
         &self,
+        ground: &Ground,
         change: &Change,
         story: &Story,
         attempt: u32,
@@ -46,7 +46,7 @@ impl StepRunner<'_> {
         }
         let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
-        let program = agent.program(self.child_environment(story, attempt), &self.workspace.repo.place.top);
+        let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
@@ -117,15 +117,30 @@ impl StepRunner<'_> {
     }
 
     /// What agents and gates get to see of the environment.
-    pub(super) fn child_environment(&self, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
-        self.environment.for_children(&[
-            ("RALPH_CHANGE", self.run.change.as_str().into()),
+    pub(super) fn child_environment(&self, ground: &Ground, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
+        let own = [
             ("RALPH_STORY", story.id.as_str().into()),
             ("RALPH_ATTEMPT", attempt.to_string().into()),
+            (MARK, self.mark(story, attempt).into()),
+        ];
+        self.environment.for_children(&self.common_variables(ground).into_iter().chain(own).collect::<Vec<_>>())
+    }
+
+    /// What a setup command gets to see of the environment.
+    pub(super) fn setup_environment(&self, ground: &Ground) -> Vec<(OsString, OsString)> {
+        let mark = (MARK, format!("{}/setup/{}/", self.id, ground.slot).into());
+        self.environment.for_children(&self.common_variables(ground).into_iter().chain([mark]).collect::<Vec<_>>())
+    }
+
+    fn common_variables(&self, ground: &Ground) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("RALPH_CHANGE", self.run.change.as_str().into()),
             ("RALPH_RUN_DIR", self.run.path().into()),
             ("RALPH_LEARNINGS", self.run.learnings().into()),
-            (MARK, self.mark(story, attempt).into()),
-        ])
+            ("RALPH_ROOT", self.workspace.repo.place.top.clone().into()),
+            ("RALPH_WORKSPACE", ground.workspace.repo.place.top.clone().into()),
+            ("RALPH_SLOT", ground.slot.to_string().into()),
+        ]
     }
 }
 

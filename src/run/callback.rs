@@ -57,7 +57,11 @@ impl Callbacks {
             | Event::AgentEnded { .. }
             | Event::UsageFound { .. }
             | Event::GateEnded { .. }
+            | Event::WorkspaceReady { .. }
             | Event::AttemptAccepted { .. }
+            | Event::AttemptQueued { .. }
+            | Event::BatchFailed { .. }
+            | Event::AttemptBeaten { .. }
             | Event::AttemptRejected { .. }
             | Event::AttemptRolledBack { .. }
             | Event::UndoStarted { .. }

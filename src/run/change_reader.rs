@@ -11,7 +11,7 @@ use crate::config::{ChangeFile, Flags, GitConfig, Settings, parse_change_file};
 use crate::error::Problem;
 use crate::safe_read;
 use crate::story::source::{Kind, Material};
-use crate::story::{Change, ChangeName, Story, StoryId};
+use crate::story::{Change, ChangeName, Order, Story, StoryId};
 
 /// Reads the changes of a repository.
 #[derive(Clone, Debug)]
@@ -41,6 +41,14 @@ impl ChangeReader {
     #[must_use]
     pub fn new(store: Store, top: PathBuf, cwd: PathBuf) -> Self {
         ChangeReader { store, top, cwd }
+    }
+
+    /// The same for a run: the source of an isolated one is read from the run's branch.
+    #[must_use]
+    pub fn of_run(&self, run: &RunDir, state: &RunState) -> Self {
+        let view = run.source_view();
+        let top = if state.is_isolated() && view.is_dir() { view } else { self.top.clone() };
+        ChangeReader { top, ..self.clone() }
     }
 
     /// A path as a person would type it.
@@ -131,7 +139,7 @@ impl ChangeReader {
     /// The stories of a run as their source has them; those that only the journal knows come last.
     #[must_use]
     pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
-        let change = self.load(&run.change).and_then(|loaded| loaded.change_of_run(run, state));
+        let change = self.of_run(run, state).load(&run.change).and_then(|loaded| loaded.change_of_run(run, state));
         let mut stories = change.map(|change| change.stories).unwrap_or_default();
         let known: BTreeSet<StoryId> = stories.iter().map(|story| story.id.clone()).collect();
         stories.extend(state.stories.keys().filter(|id| !known.contains(*id)).map(Story::stand_in));
@@ -181,9 +189,14 @@ impl LoadedChange {
         self.source.clone().map(|source| source.with_kind(kind))
     }
 
+    fn order(&self, stories: &[Story]) -> Order {
+        self.file.order.unwrap_or_else(|| Order::of(stories))
+    }
+
     fn own(&self) -> Change {
         let ChangeFile { title, context, stories, .. } = self.file.clone();
-        Change { name: self.name.clone(), title, context, stories }
+        let order = self.order(&stories);
+        Change { name: self.name.clone(), title, context, stories, order }
     }
 
     /// A change whose stories are kept elsewhere. Gates come from the change file alone: a source arrives by clone and pull, and
@@ -195,6 +208,7 @@ impl LoadedChange {
             name: self.name.clone(),
             title: self.file.title.clone().or(sourced.title),
             context: (!context.is_empty()).then(|| context.join("\n\n")),
+            order: self.order(&sourced.stories),
             stories: sourced.stories,
         })
     }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::orchestrator::above;
+use super::pool::Pool;
 use super::{Closing, Event, HalfDone, OpenRun, Quit};
 use crate::branch::{Leaving, Left, Route};
 use crate::config::Finish;
@@ -45,6 +46,7 @@ impl OpenRun {
             self.settle(Closing::Finish).await?;
         }
         match mode {
+            _ if self.state.is_isolated() => self.finish_isolated(mode, again).await,
             Finish::Keep | Finish::Ask => {
                 self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
                 self.close(Event::Finished { mode: Finish::Keep, kept: None }).await
@@ -54,6 +56,44 @@ impl OpenRun {
                 self.close(Event::Finished { mode, kept: Some(left.kept) }).await
             }
         }
+    }
+
+    /// The result stays on the branch, or is merged into the user's checkout. The workspaces go when everything is saved.
+    async fn finish_isolated(&mut self, mode: Finish, again: bool) -> Result<()> {
+        let result = self.base()?.checkpoint;
+        if mode != Finish::Cleanup {
+            self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
+            self.remove_workspaces()?;
+            return self.close(Event::Finished { mode: Finish::Keep, kept: None }).await;
+        }
+        let original = self.opening()?.original.clone();
+        let initial = self.state.initial.clone().context("the journal has no initial state")?;
+        let plan = self.branch.plan_home(&self.workspace, &original, &initial, &result).await?;
+        if !again {
+            self.record(Event::FinishStarted { mode }).await?;
+        }
+        let kept = self.branch.keep_result(&result).await?;
+        let notices = self.branch.bring_home(&self.workspace, &plan).await?;
+        self.record_notices(notices).await?;
+        self.branch.drop_run_refs().await?;
+        self.remove_workspaces()?;
+        self.close(Event::Finished { mode, kept: Some(kept) }).await
+    }
+
+    /// What the run did is kept under a ref. The user's checkout was never touched.
+    async fn abort_isolated(&mut self, again: bool) -> Result<()> {
+        let result = self.base()?.checkpoint;
+        if !again {
+            self.record(Event::AbortStarted {}).await?;
+        }
+        let kept = self.branch.keep_result(&result).await?;
+        self.branch.drop_run_refs().await?;
+        self.remove_workspaces()?;
+        self.close(Event::Aborted { kept: Some(kept), moved_to: None, incomplete: false }).await
+    }
+
+    fn remove_workspaces(&self) -> Result<()> {
+        self.pool.as_ref().map_or(Ok(()), Pool::remove)
     }
 
     /// Gives the run up.
@@ -75,6 +115,9 @@ impl OpenRun {
         if !again {
             self.settle(Closing::Abort).await?;
         }
+        if self.state.is_isolated() {
+            return self.abort_isolated(again).await;
+        }
         let Left { kept, moved_to, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
         let incomplete = notices.iter().any(Notice::is_a_difference);
         self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete }).await
@@ -85,6 +128,7 @@ impl OpenRun {
         if self.state.half_done() != Some(HalfDone::Start) || self.has_begun().await? {
             return Ok(false);
         }
+        self.remove_workspaces()?;
         self.close(Event::Aborted { kept: None, moved_to: None, incomplete: false }).await?;
         Ok(true)
     }

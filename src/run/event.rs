@@ -1,5 +1,7 @@
 //! Events: past facts, plain data. The journal stores them, the state is a fold of them, reporters render them.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +29,28 @@ pub struct Opening {
     pub original: Head,
     /// Which work tree of the repository.
     pub worktree: String,
+    /// The directory of the workspaces, if the run is isolated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspaces: Option<PathBuf>,
     /// What was asked for on the command line, so that `resume` goes on in the same way.
     pub flags: Flags,
     /// The version that wrote the journal.
     pub version: String,
+}
+
+impl Opening {
+    /// The name of the lock that a process holds while it works on the run: that of the work tree, or of the change if the run is
+    /// isolated, because then it leaves the work tree to the user.
+    #[must_use]
+    pub fn lock_name(&self) -> String {
+        lock_name(&self.change, &self.worktree, self.workspaces.is_some())
+    }
+}
+
+/// The name of the lock of a run of a change in a work tree.
+#[must_use]
+pub fn lock_name(change: &ChangeName, worktree: &str, is_isolated: bool) -> String {
+    if is_isolated { format!("isolated-{change}") } else { worktree.to_owned() }
 }
 
 /// Something that has happened in a run.
@@ -64,6 +84,8 @@ pub enum Event {
     StrayMarks { story: StoryId, others: Vec<StoryId> },
     /// The marks of a story that lands could not be set in its source.
     MarksNotSet { story: StoryId, error: String },
+    /// The private clone of a slot is there and set up; so many ignored files were copied into it.
+    WorkspaceReady { slot: u32, path: String, files: usize, bytes: u64 },
     /// An agent is about to be started.
     AttemptStarted {
         story: StoryId,
@@ -72,6 +94,12 @@ pub enum Event {
         agent: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gates: Option<Gates>,
+        /// The commit that it starts from, in an isolated run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<Oid>,
+        /// The number of the workspace that it works in.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        slot: u32,
     },
     /// The agent's process has ended, with what it said and did.
     AgentEnded {
@@ -95,6 +123,12 @@ pub enum Event {
     GateEnded { story: StoryId, attempt: u32, command: String, exit: Exit, milliseconds: u64 },
     /// The story is done: it is about to land.
     AttemptAccepted { story: StoryId, attempt: u32 },
+    /// The work of an accepted attempt is saved and waits in the landing queue; its workspace is free.
+    AttemptQueued { story: StoryId, attempt: u32, commit: Oid, files: usize },
+    /// Queued attempts were merged and their gates failed on the merged tree; fewer of them are tried next.
+    BatchFailed { stories: Vec<StoryId>, command: String },
+    /// A queued attempt cannot land on the branch as it is now. The story is attempted again from there; its work is under a ref.
+    AttemptBeaten { story: StoryId, attempt: u32, defeat: Defeat, kept: String },
     /// The attempt has failed: it is about to be rolled back.
     AttemptRejected { story: StoryId, attempt: u32, outcome: Outcome },
     /// The checkpoint is on the branch.
@@ -132,6 +166,37 @@ pub enum Event {
         /// Whether something could not be restored; notices say what.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         incomplete: bool,
+    },
+}
+
+/// Why a queued attempt could not land.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Defeat {
+    /// The last checkpoint of the branch that it was merged with.
+    pub tip: Oid,
+    /// What went wrong with the merge.
+    #[serde(flatten)]
+    pub cause: DefeatCause,
+}
+
+/// What can go wrong when a queued attempt is merged with the branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case")]
+pub enum DefeatCause {
+    /// The merge has conflicts.
+    Conflict {
+        /// The paths that conflict.
+        paths: Vec<String>,
+        /// The conflicting hunks, cut to a length that fits a prompt.
+        hunks: String,
+    },
+    /// The merge is clean, but a gate fails on it that had passed before.
+    Gate {
+        /// The command.
+        command: String,
+        /// The end of its output.
+        output: String,
     },
 }
 
@@ -240,4 +305,8 @@ pub struct Record {
     /// What.
     #[serde(flatten)]
     pub event: Event,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

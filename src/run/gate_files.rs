@@ -9,8 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Result;
 
 use super::Gates;
-use super::step_runner::StepRunner;
+use super::step_runner::{Ground, StepRunner};
 use crate::git::{Git, PathChange};
+use crate::shell_word::quoted;
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
@@ -58,8 +59,14 @@ fn inside(word: &str, top: &Path) -> Option<PathBuf> {
 
 impl StepRunner<'_> {
     /// What a checkpoint changes of the files that its gates use.
-    pub(super) async fn changed_gate_files(&self, story: &StoryId, gates: &Gates, changes: &[PathChange]) -> Result<Vec<Notice>> {
-        let top = &self.workspace.repo.place.top;
+    pub(super) async fn changed_gate_files(
+        &self,
+        ground: &Ground,
+        story: &StoryId,
+        gates: &Gates,
+        changes: &[PathChange],
+    ) -> Result<Vec<Notice>> {
+        let top = &ground.workspace.repo.place.top;
         let notice = |gate: &str, path: &Path| Notice::GateFileChanged {
             story: story.clone(),
             gate: gate.to_owned(),
@@ -71,8 +78,8 @@ impl StepRunner<'_> {
             notices.extend(changes.iter().filter(|change| named.contains(&change.path)).map(|change| notice(gate, &change.path)));
         }
         if gates.hooks && !changes.is_empty() {
-            let dir = self.hooks_dir().await?;
-            for (gate, path) in HOOKS.iter().filter_map(|name| Some((*name, dir.join(name).strip_prefix(top).ok()?.to_owned()))) {
+            let (dir, checkout) = (self.hooks_dir().await?, &self.workspace.repo.place.top);
+            for (gate, path) in HOOKS.iter().filter_map(|name| Some((*name, dir.join(name).strip_prefix(checkout).ok()?.to_owned()))) {
                 notices.extend(changes.iter().filter(|change| change.path == path).map(|change| notice(gate, &change.path)));
             }
         }
@@ -86,9 +93,16 @@ impl StepRunner<'_> {
         Ok(dir.canonicalize().unwrap_or(dir))
     }
 
+    /// The same for a command that runs hooks in a private clone: hooks that are files of the work tree are those of the clone.
+    pub(super) async fn users_hooks(&self) -> Result<String> {
+        let (dir, place) = (self.hooks_dir().await?, &self.workspace.repo.place);
+        let tracked = dir.strip_prefix(&place.top).ok().filter(|_| !dir.starts_with(&place.common_dir));
+        Ok(quoted(&tracked.unwrap_or(&dir).display().to_string()))
+    }
+
     /// The ignored files that gates use and that the attempt has written. Asked before the gates, which may write to them as well.
-    pub(super) async fn ignored_gate_files(&self, story: &Story, attempt: u32, gates: &Gates) -> Result<Vec<Notice>> {
-        let workspace = self.workspace;
+    pub(super) async fn ignored_gate_files(&self, ground: &Ground, story: &Story, attempt: u32, gates: &Gates) -> Result<Vec<Notice>> {
+        let workspace = &ground.workspace;
         let top = &workspace.repo.place.top;
         // Written right before the agent was started.
         let prompt = fs::metadata(self.run.attempt(&story.id, attempt).join("prompt.md"));

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::MARK;
-use super::step_runner::StepRunner;
+use super::step_runner::{Ground, StepRunner};
 use super::{Activity, Event, Outcome, RunDir, gate};
 use crate::config::Settings;
 use crate::process::{Exit, Program, Trail};
@@ -39,14 +39,22 @@ impl Gates {
 
 impl StepRunner<'_> {
     /// Runs gate after gate until one fails; the outcome is that of the failed one.
-    pub(super) async fn run_gates(&self, story: &Story, attempt: u32, gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
+    /// `prefix` begins the names of the files that their output goes to.
+    pub(super) async fn run_gates(
+        &self,
+        ground: &Ground,
+        story: &Story,
+        attempt: u32,
+        gates: &Gates,
+        prefix: &str,
+    ) -> Result<(Vec<Event>, Option<Outcome>)> {
         let mut events = Vec::new();
         let dir = self.attempt_dir(story, attempt)?;
-        let hooks = if gates.hooks { self.hooks(story, attempt)? } else { Vec::new() };
+        let hooks = if gates.hooks { self.hooks(story, attempt).await? } else { Vec::new() };
         for (number, command) in gates.commands.iter().cloned().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
-            let log = dir.join(format!("gate-{}", number + 1));
-            let program = self.gate_program(story, attempt, &command);
+            let log = dir.join(format!("{prefix}gate-{}", number + 1));
+            let program = self.gate_program(ground, story, attempt, &command);
             let mut stop = self.stop.clone();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));
             let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
@@ -69,26 +77,28 @@ impl StepRunner<'_> {
         Ok((events, None))
     }
 
-    fn gate_program(&self, story: &Story, attempt: u32, command: &str) -> Program {
-        let top: &Path = &self.workspace.repo.place.top;
+    fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str) -> Program {
+        let top: &Path = &ground.workspace.repo.place.top;
         Program {
             program: "sh".into(),
             args: vec!["-c".into(), command.into()],
-            env: self.child_environment(story, attempt),
+            env: self.child_environment(ground, story, attempt),
             cwd: top.to_owned(),
         }
     }
 
     /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.
-    fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
+    async fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
         let file = self.message_file(story, attempt);
         self.attempt_dir(story, attempt)?;
         safe_write::write(&file, self.branch.names.checkpoint_message(story, attempt).as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
         let quoted = file.display().to_string().replace('\'', "'\\''");
+        // A private clone has no hooks: those of the user's checkout are run.
+        let git = if self.pool.is_some() { format!("git -c core.hooksPath={}", self.users_hooks().await?) } else { "git".to_owned() };
         Ok(vec![
-            "git add -A && git hook run --ignore-missing pre-commit".to_owned(),
-            format!("git hook run --ignore-missing commit-msg -- '{quoted}'"),
+            format!("git add -A && {git} hook run --ignore-missing pre-commit"),
+            format!("{git} hook run --ignore-missing commit-msg -- '{quoted}'"),
         ])
     }
 

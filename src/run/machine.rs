@@ -14,7 +14,7 @@ use crate::cost::Cost;
 use crate::git::Oid;
 use crate::process::Exit;
 use crate::story::source::Kind;
-use crate::story::{Story, StoryId};
+use crate::story::{Order, Story, StoryId, overlap};
 use crate::workspace::Notice;
 
 /// Where a run as a whole stands.
@@ -52,8 +52,10 @@ pub enum Stage {
         /// The last lines that it said, if none of them is a promise.
         words: String,
     },
-    /// Complete, and all gates have passed: to be landed.
+    /// Complete, and all gates have passed: to be landed, or queued in an isolated run.
     Accepted,
+    /// Waits in the landing queue: this commit has its work.
+    Queued(Oid),
     /// Failed: to be rolled back.
     Rejected,
     /// Landed as this checkpoint.
@@ -67,6 +69,10 @@ pub struct Progress {
     pub stage: Stage,
     /// The gates that were configured when the current attempt started; none if it is over, or an older version began it.
     pub gates: Option<Gates>,
+    /// The commit that the current attempt started from, in an isolated run.
+    pub base: Option<Oid>,
+    /// The number of the workspace that the current attempt works in.
+    pub slot: u32,
     /// How many attempts were begun.
     pub attempts: u32,
     /// How many of them cost a retry.
@@ -83,6 +89,10 @@ pub struct Progress {
     pub milliseconds: u64,
     /// What they have used up.
     pub usage: Usage,
+    /// How often the story was beaten in the landing queue.
+    pub defeats: u32,
+    /// Its place in the order of acceptance.
+    pub(super) accepted: u64,
     /// The last attempt whose usage is in it.
     counted: u32,
     given_up: bool,
@@ -93,6 +103,8 @@ impl Default for Progress {
         Progress {
             stage: Stage::Idle,
             gates: None,
+            base: None,
+            slot: 0,
             attempts: 0,
             failures: 0,
             outcome: None,
@@ -101,6 +113,8 @@ impl Default for Progress {
             doubts: Vec::new(),
             milliseconds: 0,
             usage: Usage::default(),
+            defeats: 0,
+            accepted: 0,
             counted: 0,
             given_up: false,
         }
@@ -114,6 +128,8 @@ pub struct Policy {
     pub max_retries: u32,
     /// Attempts at a time.
     pub jobs: usize,
+    /// In which order stories may start.
+    pub order: Order,
     /// Stories to land in this command.
     pub limit: Option<u32>,
     /// The only stories to work on; empty means all.
@@ -137,6 +153,7 @@ impl Default for Policy {
         Policy {
             max_retries: 3,
             jobs: 1,
+            order: Order::Graph,
             limit: None,
             only: Vec::new(),
             agent: None,
@@ -202,6 +219,11 @@ pub enum Span {
 /// One thing to do for one story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Make the private clone of a slot.
+    MakeWorkspace {
+        /// The slot.
+        slot: u32,
+    },
     /// Start an agent.
     Attempt {
         /// For which story.
@@ -210,6 +232,8 @@ pub enum Step {
         attempt: u32,
         /// What the agent is told about the one before.
         feedback: Option<Feedback>,
+        /// The number of the workspace that it works in.
+        slot: u32,
     },
     /// Judge an agent that has ended, and run the gates if it promised.
     Judge {
@@ -232,6 +256,18 @@ pub enum Step {
         story: StoryId,
         /// Of which attempt.
         attempt: u32,
+    },
+    /// Save the work of an accepted attempt for the landing queue.
+    Queue {
+        /// Of which story.
+        story: StoryId,
+        /// Of which attempt.
+        attempt: u32,
+    },
+    /// Land queued attempts, in this order.
+    LandQueued {
+        /// Their stories and numbers; at least one.
+        batch: Vec<(StoryId, u32)>,
     },
     /// Take the work tree back.
     RollBack {
@@ -258,17 +294,46 @@ pub enum Step {
     },
 }
 
+/// What a step is about: there is at most one step at a time for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A story.
+    Story(StoryId),
+    /// The landing queue.
+    Queue,
+    /// The private clone of a slot.
+    Workspace(u32),
+}
+
 impl Step {
-    /// The story it is for.
+    /// What it is about.
     #[must_use]
-    pub fn story(&self) -> &StoryId {
+    pub fn subject(&self) -> Subject {
         match self {
+            Step::LandQueued { .. } => Subject::Queue,
+            Step::MakeWorkspace { slot } => Subject::Workspace(*slot),
             Step::Attempt { story, .. }
             | Step::Judge { story, .. }
             | Step::Land { story, .. }
+            | Step::Queue { story, .. }
             | Step::RollBack { story, .. }
             | Step::Pause { story, .. }
-            | Step::GiveUp { story } => story,
+            | Step::GiveUp { story } => Subject::Story(story.clone()),
+        }
+    }
+
+    /// The story it is for; none for the landing queue and for workspaces.
+    #[must_use]
+    pub fn story(&self) -> Option<&StoryId> {
+        match self {
+            Step::LandQueued { .. } | Step::MakeWorkspace { .. } => None,
+            Step::Attempt { story, .. }
+            | Step::Judge { story, .. }
+            | Step::Land { story, .. }
+            | Step::Queue { story, .. }
+            | Step::RollBack { story, .. }
+            | Step::Pause { story, .. }
+            | Step::GiveUp { story } => Some(story),
         }
     }
 }
@@ -360,6 +425,14 @@ pub struct RunState {
     limits: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
+    /// The slots whose private clone this process has made ready.
+    workspaces: BTreeSet<u32>,
+    /// The stories that were beaten too often in the landing queue, in the order in which they were.
+    overdue: Vec<StoryId>,
+    /// How many attempts were accepted.
+    acceptances: u64,
+    /// The most attempts that are landed together, after a batch whose gates failed.
+    pub(super) batch_limit: Option<usize>,
 }
 
 impl Default for RunState {
@@ -385,6 +458,10 @@ impl Default for RunState {
             limits: 0,
             stopping: None,
             landed_here: 0,
+            workspaces: BTreeSet::new(),
+            overdue: Vec::new(),
+            acceptances: 0,
+            batch_limit: None,
         }
     }
 }
@@ -461,11 +538,17 @@ impl RunState {
             | Event::SourcePutBack { .. }
             | Event::MarksNotSet { .. }
             | Event::GateEnded { .. } => {}
+            Event::WorkspaceReady { slot, .. } => {
+                self.workspaces.insert(*slot);
+            }
+            Event::BatchFailed { stories, .. } => self.batch_limit = Some((stories.len() / 2).max(1)),
             Event::Noticed { notice } => self.doubt(notice),
             Event::AttemptStarted { .. }
             | Event::AgentEnded { .. }
             | Event::UsageFound { .. }
             | Event::AttemptAccepted { .. }
+            | Event::AttemptQueued { .. }
+            | Event::AttemptBeaten { .. }
             | Event::AttemptRejected { .. }
             | Event::CheckpointLanded { .. }
             | Event::AttemptRolledBack { .. }
@@ -498,11 +581,13 @@ impl RunState {
     /// Gives the story that the event is about.
     fn apply_to_story<'e>(&mut self, event: &'e Event) -> Option<&'e StoryId> {
         match event {
-            Event::AttemptStarted { story, attempt, agent, gates, .. } => {
+            Event::AttemptStarted { story, attempt, agent, gates, base, slot, .. } => {
                 self.agent = Some(agent.clone());
                 let progress = self.progress(story);
                 progress.attempts = *attempt;
                 progress.gates.clone_from(gates);
+                progress.base.clone_from(base);
+                progress.slot = *slot;
                 progress.doubts.clear();
                 progress.stage = Stage::Working;
                 self.pause = None;
@@ -524,7 +609,28 @@ impl RunState {
                 Some(story)
             }
             Event::AttemptAccepted { story, .. } => {
-                self.progress(story).stage = Stage::Accepted;
+                self.acceptances += 1;
+                let accepted = self.acceptances;
+                let progress = self.progress(story);
+                progress.stage = Stage::Accepted;
+                progress.accepted = accepted;
+                Some(story)
+            }
+            Event::AttemptQueued { story, commit, .. } => {
+                self.progress(story).stage = Stage::Queued(commit.clone());
+                Some(story)
+            }
+            Event::AttemptBeaten { story, defeat, kept, .. } => {
+                let progress = self.progress(story);
+                progress.stage = Stage::Idle;
+                progress.gates = None;
+                progress.defeats += 1;
+                progress.rescues.push(kept.clone());
+                progress.feedback = Some(defeat.feedback(kept));
+                if progress.defeats == DEFEATS {
+                    self.overdue.push(story.clone());
+                }
+                self.batch_limit = None;
                 Some(story)
             }
             Event::AttemptRejected { story, outcome, .. } => {
@@ -536,6 +642,9 @@ impl RunState {
                 let progress = self.progress(story);
                 progress.stage = Stage::Landed(commit.clone());
                 progress.gates = None;
+                progress.defeats = 0;
+                self.overdue.retain(|overdue| overdue != story);
+                self.batch_limit = self.batch_limit.map(|limit| limit.saturating_mul(2)).filter(|limit| *limit < MOST_DOUBLED);
                 self.landed_here += 1;
                 self.limits = 0;
                 self.checkpoints.land(story, commit);
@@ -564,6 +673,7 @@ impl RunState {
         self.landed_here = 0;
         self.misconfigured = None;
         self.limits = 0;
+        self.workspaces.clear();
         // A pause that was due but never started is dropped: resuming means "try now".
         self.pause = self.pause.take().filter(|pause| matches!(pause, Pause::Until { .. }));
         for progress in self.stories.values_mut() {
@@ -586,6 +696,7 @@ impl RunState {
         self.checkpoints.cut(to);
         self.stand_on(to, to);
         for story in stories {
+            self.overdue.retain(|overdue| overdue != story);
             let progress = self.progress(story);
             *progress = Progress {
                 attempts: progress.attempts,
@@ -677,36 +788,121 @@ impl RunState {
             let progress = self.stories.get(story)?;
             match (&progress.stage, closing) {
                 (Stage::Working, _) | (Stage::Ended { .. }, Closing::Abort) => Some(interrupted(story, progress)),
-                (Stage::Idle | Stage::Ended { .. } | Stage::Accepted | Stage::Rejected | Stage::Landed(_), _) => progress.step(story),
+                // No gate is run for it on an abort: its work stays saved.
+                (Stage::Queued(_), Closing::Abort) => Some(Step::RollBack { story: story.clone(), attempt: progress.attempts }),
+                (Stage::Idle | Stage::Ended { .. } | Stage::Accepted | Stage::Queued(_) | Stage::Rejected | Stage::Landed(_), _) => {
+                    self.step(story, progress)
+                }
             }
         };
-        self.busy.iter().filter_map(step).collect()
+        let landing = self.landing().filter(|_| closing == Closing::Finish);
+        self.busy.iter().filter_map(step).chain(landing).collect()
+    }
+
+    /// Whether attempts work in private clones.
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        self.opening.as_ref().is_some_and(|opening| opening.workspaces.is_some())
+    }
+
+    /// What is left to do for an attempt that has been begun, apart from the landing queue.
+    fn step(&self, story: &StoryId, progress: &Progress) -> Option<Step> {
+        match progress.step(story)? {
+            Step::Land { story, attempt } if self.is_isolated() => Some(Step::Queue { story, attempt }),
+            step => Some(step),
+        }
     }
 
     /// Decides what may happen next, given the stories as their source has them now. Those that are done may be left out.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
-        let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.stories.get(story)?.step(story)).collect();
-        let busy = self.busy.len();
-        if busy > 0 && busy >= policy.jobs {
+        let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.step(story, self.stories.get(story)?)).collect();
+        let at_work = self.at_work().count();
+        // After an urgent request to stop, queued attempts stay queued: the next process lands them.
+        let hurried = self.stopping.is_some_and(|how| how != StopKind::AfterAttempt);
+        let waiting = !hurried && self.busy.len() > at_work;
+        if !hurried {
+            steps.extend(self.landing());
+        }
+        if at_work > 0 && at_work >= policy.jobs {
             // Whether more could start need not be known.
             return Next::Steps(steps);
         }
         match self.over(stories, policy) {
-            Some(_) if busy > 0 => Next::Steps(steps),
+            Some(_) if at_work > 0 || waiting => Next::Steps(steps),
             Some(End::RetriesSpent { story }) if !self.is_given_up(&story) => Next::Steps(vec![Step::GiveUp { story }]),
             Some(end) => Next::End(end),
             None => {
                 match self.pause_step(policy) {
-                    Some(pause) if busy == 0 => steps.push(pause),
+                    Some(pause) if at_work == 0 && !waiting => steps.push(pause),
                     Some(_) => {}
-                    None => {
-                        let room = policy.jobs.saturating_sub(busy);
-                        steps.extend(self.ready(stories, policy).take(room).map(|story| self.attempt(story)));
-                    }
+                    None => steps.extend(self.startable(stories, policy)),
                 }
                 Next::Steps(steps)
             }
         }
+    }
+
+    /// The stories with an attempt that is under way.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (&StoryId, &Progress)> {
+        self.busy.iter().filter_map(|story| Some((story, self.stories.get(story)?)))
+    }
+
+    /// The stories whose attempts occupy a workspace.
+    pub(super) fn at_work(&self) -> impl Iterator<Item = (&StoryId, &Progress)> {
+        self.under_way().filter(|(_, progress)| !progress.is_queued())
+    }
+
+    /// The attempts that may start now, each with a workspace of its own.
+    fn startable(&self, stories: &[Story], policy: &Policy) -> Vec<Step> {
+        let taken: BTreeSet<u32> = self.at_work().map(|(_, progress)| progress.slot).collect();
+        let is_ready = |slot: &u32| !self.is_isolated() || self.workspaces.contains(slot);
+        // Those that are ready come first: the others take time.
+        let (ready, unready): (Vec<u32>, Vec<u32>) = (0..).filter(|slot| !taken.contains(slot)).take(policy.jobs).partition(is_ready);
+        let mut room = policy.jobs.saturating_sub(taken.len());
+        if let Some(limit) = policy.limit {
+            // As many as may still land, and no more.
+            let coming = self.landed_here.saturating_add(u32::try_from(self.busy.len()).unwrap_or(u32::MAX));
+            room = room.min(usize::try_from(limit.saturating_sub(coming)).unwrap_or(usize::MAX));
+        }
+        let mut chosen: Vec<&Story> = Vec::new();
+        match self.overdue(stories, policy) {
+            // Attempts that wait in the queue land first, so that nothing lands behind its back.
+            Some(overdue) if !self.is_under_way(&overdue.id) && self.busy.len() > taken.len() => room = 0,
+            Some(overdue) if !self.is_under_way(&overdue.id) => chosen.push(overdue),
+            _ => {}
+        }
+        for story in self.ready(stories, policy) {
+            if chosen.len() >= room {
+                break;
+            }
+            if !chosen.iter().any(|other| other.id == story.id || overlap(other, story)) && !self.overlaps_one_under_way(story, stories) {
+                chosen.push(story);
+            }
+        }
+        chosen.truncate(room);
+        let attempt = |(story, slot): (&Story, u32)| if is_ready(&slot) { self.attempt(story, slot) } else { Step::MakeWorkspace { slot } };
+        chosen.into_iter().zip(ready.into_iter().chain(unready)).map(attempt).collect()
+    }
+
+    fn is_under_way(&self, story: &StoryId) -> bool {
+        self.busy.contains(story)
+    }
+
+    /// Whether an attempt is under way, or waits to be landed, that may touch the same files.
+    fn overlaps_one_under_way(&self, story: &Story, stories: &[Story]) -> bool {
+        !story.touches.is_empty() && stories.iter().any(|other| self.is_under_way(&other.id) && overlap(other, story))
+    }
+
+    /// The story that shall start before any other, because it was beaten too often.
+    fn overdue<'a>(&self, stories: &'a [Story], policy: &Policy) -> Option<&'a Story> {
+        let is_wanted = |story: &&Story| policy.only.is_empty() || policy.only.contains(&story.id);
+        let text = |overdue: &StoryId| stories.iter().filter(is_wanted).find(|story| story.id == *overdue);
+        self.overdue.iter().filter_map(text).find(|story| !self.is_done(story))
+    }
+
+    /// The story that lands before any other: nothing else lands between the start of its attempt and its own landing.
+    pub(super) fn privileged(&self) -> Option<&StoryId> {
+        self.overdue.iter().find(|story| self.busy.contains(*story))
     }
 
     fn is_given_up(&self, story: &StoryId) -> bool {
@@ -800,6 +996,8 @@ impl RunState {
     }
 
     fn ready<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
+        // In a list each story comes after the one before it.
+        let most = if policy.order == Order::List { 1 } else { usize::MAX };
         let idle = |story: &&Story| self.stories.get(&story.id).is_none_or(|progress| progress.stage == Stage::Idle);
         let unblocked = |story: &&Story| {
             story.after.iter().all(|after| match stories.iter().find(|other| other.id == *after) {
@@ -807,18 +1005,24 @@ impl RunState {
                 None => true,
             })
         };
-        self.selected(stories, policy).filter(|story| !self.is_done(story)).filter(idle).filter(unblocked)
+        self.selected(stories, policy).filter(|story| !self.is_done(story)).take(most).filter(idle).filter(unblocked)
     }
 
-    fn attempt(&self, story: &Story) -> Step {
+    fn attempt(&self, story: &Story, slot: u32) -> Step {
         let progress = self.stories.get(&story.id);
         Step::Attempt {
             story: story.id.clone(),
             attempt: progress.map_or(0, |progress| progress.attempts).saturating_add(1),
             feedback: progress.and_then(|progress| progress.feedback.clone()),
+            slot,
         }
     }
 }
+
+/// A story that was beaten this often in the landing queue lands before any other.
+const DEFEATS: u32 = 2;
+/// A limit on the size of batches that has grown so far again is none.
+const MOST_DOUBLED: usize = 64;
 
 /// The wait before the first retry when a model could not be reached; the client has waited itself before.
 const SHORT_PAUSE: Duration = Duration::from_secs(2);
@@ -863,7 +1067,7 @@ impl Progress {
             }),
             Stage::Accepted => Some(Step::Land { story, attempt }),
             Stage::Rejected => Some(Step::RollBack { story, attempt }),
-            Stage::Idle | Stage::Working | Stage::Landed(_) => None,
+            Stage::Idle | Stage::Working | Stage::Queued(_) | Stage::Landed(_) => None,
         }
     }
 }
@@ -886,15 +1090,22 @@ mod tests {
             survivors: Vec::new(),
             words: String::new(),
         };
-        let started =
-            Event::AttemptStarted { story: story.clone(), attempt: u32::MAX, title: String::new(), agent: String::new(), gates: None };
+        let started = Event::AttemptStarted {
+            story: story.clone(),
+            attempt: u32::MAX,
+            title: String::new(),
+            agent: String::new(),
+            gates: None,
+            base: None,
+            slot: 0,
+        };
         let rolled_back = Event::AttemptRolledBack { story: story.clone(), attempt: u32::MAX, rescue: String::new(), files: 0 };
         let mut state = RunState::default();
         for event in [&started, &ended, &ended, &rolled_back] {
             state.apply(event);
         }
         let policy = Policy { max_retries: 0, ..Policy::default() };
-        let attempt = Step::Attempt { story: story.clone(), attempt: u32::MAX, feedback: None };
+        let attempt = Step::Attempt { story: story.clone(), attempt: u32::MAX, feedback: None, slot: 0 };
         assert_eq!(state.next(&[Story::stand_in(&story)], &policy), Next::Steps(vec![attempt]));
         assert_eq!(state.stories[&story].milliseconds, u64::MAX);
     }
@@ -903,7 +1114,8 @@ mod tests {
     fn closing_a_run_offers_what_is_left_of_attempts_and_starts_none() {
         let story: StoryId = "a".parse().unwrap();
         let id = || story.clone();
-        let started = Event::AttemptStarted { story: id(), attempt: 1, title: String::new(), agent: String::new(), gates: None };
+        let started =
+            Event::AttemptStarted { story: id(), attempt: 1, title: String::new(), agent: String::new(), gates: None, base: None, slot: 0 };
         let ended = Event::AgentEnded {
             story: id(),
             attempt: 1,

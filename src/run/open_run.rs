@@ -1,11 +1,14 @@
 //! A run that this process holds: locked, its journal open, told to a reporter, stopped by signals and requests.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::task::JoinHandle;
 
+use super::branch_source::BranchSource;
 use super::orchestrator::Orchestrator;
+use super::pool::Pool;
 use super::site::read_config;
 use super::steering_files::SteeringFiles;
 use super::step_runner::{AgentSetup, StepRunner};
@@ -31,7 +34,10 @@ pub struct OpenRun {
     pub state: RunState,
     /// The run's branch and refs.
     pub branch: Branch,
+    /// The user's checkout.
     pub(super) workspace: Workspace,
+    /// The private clones, if the run is isolated.
+    pub(super) pool: Option<Pool>,
     pub(super) site: Site,
     journal: Journal,
     backup: StateBackup,
@@ -48,6 +54,8 @@ pub struct NewRun {
     pub flags: Flags,
     /// Whether no git identity is configured.
     pub anonymous: bool,
+    /// The directory of the workspaces, if the run is isolated.
+    pub workspaces: Option<PathBuf>,
 }
 
 impl OpenRun {
@@ -55,14 +63,15 @@ impl OpenRun {
     ///
     /// # Errors
     /// A [`Problem`] if it has ended, belongs to another work tree, or another process holds it.
-    pub async fn take_up(site: Site, dir: RunDir, reporter: Box<dyn Reporter>) -> Result<Self> {
-        let lock = site.lock().await?;
+    pub async fn take_up(site: Site, dir: RunDir, lock_name: &str, reporter: Box<dyn Reporter>) -> Result<Self> {
+        let lock = site.lock(lock_name).await?;
         let TakenUp { journal, state, doubt } = dir.open()?;
         if state.is_closed() {
             bail!(Problem::refused(format!("the run of '{}' has ended meanwhile", dir.change)));
         }
-        let mut open = OpenRun::assemble(site, dir, journal, state, reporter, lock);
+        let mut open = OpenRun::assemble(site, dir, journal, state, lock_name, reporter, lock);
         open.check_worktree()?;
+        open.open_pool().await?;
         open.doubt_verdicts(doubt).await?;
         Ok(open)
     }
@@ -80,11 +89,16 @@ impl OpenRun {
             change: loaded.name.clone(),
             original: site.repo.place.head.clone(),
             worktree: site.repo.place.worktree_id(),
+            workspaces: new.workspaces,
             flags: new.flags,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let mut open = OpenRun::assemble(site, dir, journal, RunState::default(), reporter, lock);
+        let mut open = OpenRun::assemble(site, dir, journal, RunState::default(), &opening.lock_name(), reporter, lock);
         open.record(Event::RunStarting { opening }).await?;
+        open.open_pool().await?;
+        if let Some(pool) = &open.pool {
+            pool.claim()?;
+        }
         if new.anonymous {
             open.record(Event::IdentityMissing {}).await?;
         }
@@ -93,15 +107,32 @@ impl OpenRun {
         Ok(open)
     }
 
-    fn assemble(site: Site, dir: RunDir, journal: Journal, state: RunState, reporter: Box<dyn Reporter>, lock: Lock) -> Self {
+    fn assemble(
+        site: Site,
+        dir: RunDir,
+        journal: Journal,
+        state: RunState,
+        lock_name: &str,
+        reporter: Box<dyn Reporter>,
+        lock: Lock,
+    ) -> Self {
         let names = Names::new(&dir.change);
         let repo = site.repo.clone().without_index(dir.path().join("no-index"));
         let branch = Branch::new(repo.clone(), names.clone());
         let workspace = Workspace::in_place(repo, names, dir.path().to_owned()).with_vault(dir.vault().cloned());
         let (stop_handle, stop) = stop_channel();
         let steering = SteeringFiles::new(&site.store, &dir);
-        let backup = StateBackup::new(&site.store, &dir, &site.repo.place.worktree_id());
-        OpenRun { dir, state, branch, workspace, site, journal, backup, steering, reporter, stop_handle, stop, lock }
+        let backup = StateBackup::new(&site.store, &dir, lock_name);
+        OpenRun { dir, state, branch, workspace, pool: None, site, journal, backup, steering, reporter, stop_handle, stop, lock }
+    }
+
+    /// An isolated run has private clones.
+    async fn open_pool(&mut self) -> Result<()> {
+        let opening = self.opening()?.clone();
+        if let Some(root) = &opening.workspaces {
+            self.pool = Some(Pool::open(&self.site, &self.dir, &opening, root.clone()).await?);
+        }
+        Ok(())
     }
 
     /// What a journal says of an attempt that is under way is not enough to land it, if nothing vouches for the journal: the attempt
@@ -200,7 +231,11 @@ impl OpenRun {
 
     pub(super) async fn begin_on_branch(&mut self, beginning: Beginning) -> Result<()> {
         let original = self.opening()?.original.clone();
-        let begun = self.branch.begin(&self.workspace, &original, self.dir.number, beginning).await?;
+        let begun = if self.state.is_isolated() {
+            self.branch.begin_isolated(&self.workspace, &original, self.dir.number, beginning).await?
+        } else {
+            self.branch.begin(&self.workspace, &original, self.dir.number, beginning).await?
+        };
         self.workspace.pin_conversion();
         if let Some((rescue, commit)) = begun.leftover {
             self.record(Event::LeftoverKept { rescue, commit }).await?;
@@ -239,18 +274,41 @@ impl OpenRun {
         self.find_usage(&work.agent).await?;
         let id = self.opening()?.id.clone();
         let kind = self.state.source_kind;
+        let view = self.source_view(&loaded).await?;
+        let reader = self.site.changes.of_run(&self.dir, &self.state);
+        let loaded = if view.is_some() { reader.load(&loaded.name)? } else { loaded };
         let (source, change) = (loaded.source_of(kind), loaded.change_of_run(&self.dir, &self.state)?);
-        let reader = self.site.changes.clone();
         let stories = StoryList::new(change, &reader, loaded, kind);
         let agent = AgentSetup { agent: &work.agent, template: work.template.as_ref() };
         let _adoption = Adoption::begin();
         let trail = Trail::begin(attempt::MARK, &format!("{id}/"));
-        let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(&work.policy()).await;
+        let policy = work.policy(self.state.is_isolated());
+        let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(policy, view).await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
             self.reporter.rest();
             trail.end(Duration::ZERO).await;
         }
         end
+    }
+
+    /// The source of an isolated run, if it is on the run's branch, with its files written where they are read.
+    async fn source_view(&self, loaded: &LoadedChange) -> Result<Option<BranchSource>> {
+        let path = loaded.file.source.as_deref().filter(|_| self.state.is_isolated());
+        let Some(view) = path.and_then(|path| BranchSource::new(&self.dir, path)) else { return Ok(None) };
+        let carried = view.refresh(&self.branch.repo, &self.base()?.checkpoint).await?;
+        Ok(carried.then_some(view))
+    }
+
+    /// The change as the run has it: its source from the run's branch, if the run is isolated.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn load_change(&self) -> Result<LoadedChange> {
+        let loaded = self.site.changes.load(self.change())?;
+        match self.source_view(&loaded).await? {
+            Some(_) => self.site.changes.of_run(&self.dir, &self.state).load(self.change()),
+            None => Ok(loaded),
+        }
     }
 
     pub(super) fn orchestrator<'a>(
@@ -266,6 +324,8 @@ impl OpenRun {
             id,
             branch: &self.branch,
             workspace: &self.workspace,
+            pool: self.pool.as_ref(),
+            jobs: settings.jobs.value,
             backup: &self.backup,
             steering: &self.steering,
             agent,
@@ -290,6 +350,9 @@ impl OpenRun {
     /// # Errors
     /// If git or the disk fails.
     pub async fn put_steering_back(&mut self) -> Result<()> {
+        if self.state.is_isolated() {
+            return self.end_orphans().await;
+        }
         let Some((story, attempt)) = self.state.unjudged() else { return Ok(()) };
         self.end_orphans().await?;
         self.workspace.restore_records()?;

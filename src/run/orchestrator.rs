@@ -7,13 +7,13 @@ use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 
+use super::branch_source::BranchSource;
 use super::scribe::Scribe;
 use super::step_runner::{StepRunner, Task};
 use super::story_list::StoryList;
-use super::{Closing, End, Event, Journal, Next, Policy, RunState, Step};
+use super::{Closing, End, Event, Journal, Next, Policy, RunState, Step, Subject};
 use crate::names::attempt_label;
 use crate::process::Urgency;
-use crate::story::StoryId;
 
 /// What performs the steps of one run.
 pub(super) struct Orchestrator<'a> {
@@ -29,16 +29,24 @@ pub(super) struct Orchestrator<'a> {
 
 impl Orchestrator<'_> {
     /// Works until the machine says that the loop is over.
-    pub async fn run(self, policy: &Policy) -> Result<End> {
+    /// `view` is where the source of an isolated run is read.
+    pub async fn run(self, mut policy: Policy, view: Option<BranchSource>) -> Result<End> {
         let Orchestrator { step_runner, journal, state, mut stories } = self;
         let callbacks = step_runner.callbacks();
         let mut scribe = Scribe { journal, state, reporter: step_runner.reporter, callbacks: Some(&callbacks) };
         let mut running = RunningSteps::new(&step_runner);
         let mut stop = step_runner.stop.clone();
         let mut heard = Urgency::None;
+        let mut shown = scribe.state.base.clone();
         loop {
+            if let Some(view) = view.as_ref().filter(|_| scribe.state.base != shown) {
+                shown.clone_from(&scribe.state.base);
+                let base = shown.as_ref().context("the journal has no initial state")?;
+                view.refresh(&step_runner.branch.repo, &base.checkpoint).await?;
+            }
             stories.reload(&mut scribe).await?;
-            match scribe.state.next(stories.remaining(), policy) {
+            policy.order = stories.change().order;
+            match scribe.state.next(stories.remaining(), &policy) {
                 Next::End(end) if running.underway.is_empty() => {
                     scribe.record(Event::LoopEnded { end: end.clone() }).await?;
                     return Ok(end);
@@ -80,11 +88,11 @@ impl Orchestrator<'_> {
     }
 }
 
-/// The steps that are under way, at most one per story.
+/// The steps that are under way, at most one per subject.
 struct RunningSteps<'w> {
     step_runner: &'w StepRunner<'w>,
-    underway: FuturesUnordered<LocalBoxFuture<'w, (StoryId, Result<Vec<Event>>)>>,
-    busy: BTreeSet<StoryId>,
+    underway: FuturesUnordered<LocalBoxFuture<'w, (Subject, Result<Vec<Event>>)>>,
+    busy: BTreeSet<Subject>,
 }
 
 impl<'w> RunningSteps<'w> {
@@ -95,8 +103,8 @@ impl<'w> RunningSteps<'w> {
     /// Waits for one of the steps to be done; forever if there is none.
     async fn one_done(&mut self) -> Result<Vec<Event>> {
         match self.underway.next().await {
-            Some((story, events)) => {
-                self.busy.remove(&story);
+            Some((subject, events)) => {
+                self.busy.remove(&subject);
                 events
             }
             None => std::future::pending().await,
@@ -105,10 +113,12 @@ impl<'w> RunningSteps<'w> {
 
     async fn launch(&mut self, steps: Vec<Step>, stories: &StoryList<'_>, scribe: &mut Scribe<'_>) -> Result<()> {
         for step in steps {
-            if !self.busy.insert(step.story().clone()) {
+            if !self.busy.insert(step.subject()) {
                 continue;
             }
-            if let Step::Attempt { story, attempt, .. } = &step {
+            if let Step::Attempt { story, attempt, .. } = &step
+                && self.step_runner.pool.is_none()
+            {
                 self.verify_branch(scribe, &attempt_label(story, *attempt)).await?;
             }
             let task = Task::new(step, stories, scribe.state, self.step_runner)?;

@@ -48,6 +48,11 @@ pub enum Activity<'a> {
         /// The source.
         path: &'a str,
     },
+    /// A merge from the landing queue is being tested.
+    Landing {
+        /// The first story of those that would land.
+        story: &'a StoryId,
+    },
     /// A gate is running.
     GateStarted {
         /// For which story.

@@ -10,7 +10,7 @@ use crate::branch::{Adopted, Beginning, has_begun};
 use crate::config::{Flags, GitConfig, Settings};
 use crate::error::Problem;
 use crate::process::Trail;
-use crate::story::{Change, Story};
+use crate::story::{Change, Order, Story};
 
 /// Grace period for processes left by a killed run.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,11 +28,22 @@ impl OpenRun {
         if self.state.is_busy() {
             return Ok(());
         }
+        if self.state.is_isolated() {
+            return self.adopt_commits().await;
+        }
         self.believe_edits().await?;
         match self.branch.adopt(&self.workspace, &self.base()?).await? {
             Adopted::Same => Ok(()),
             Adopted::Commits { checkpoint } => self.record(Event::CommitsAdopted { checkpoint }).await,
             Adopted::Edits { checkpoint, base, files } => self.record(Event::EditsAdopted { checkpoint, base, files }).await,
+        }
+    }
+
+    /// Commits that the user has made on the branch of an isolated run are part of it from now on.
+    pub(super) async fn adopt_commits(&mut self) -> Result<()> {
+        match self.branch.adopt_commits(&self.base()?.checkpoint).await? {
+            Some(checkpoint) => self.record(Event::CommitsAdopted { checkpoint }).await,
+            None => Ok(()),
         }
     }
 
@@ -46,7 +57,10 @@ impl OpenRun {
     }
 
     /// Completes the steps of the run as a whole that are half done.
-    async fn settle_run(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn settle_run(&mut self) -> Result<()> {
         loop {
             match self.state.half_done() {
                 Some(HalfDone::Start) => self.begin_again().await?,
@@ -91,7 +105,7 @@ impl OpenRun {
         let source = loaded.as_ref().and_then(|loaded| loaded.source_of(self.state.source_kind));
         let change = loaded.and_then(|loaded| loaded.change_of_run(&self.dir, &self.state).ok());
         let change = change.unwrap_or_else(|| self.change_of_journal());
-        if closing == Closing::Finish {
+        if closing == Closing::Finish && !self.state.is_isolated() {
             self.check_place_to_judge().await?;
         }
         self.orchestrator(&opening.id, None, &settings, source.as_ref(), StoryList::fixed(change)).complete_attempts(closing).await
@@ -119,7 +133,8 @@ impl OpenRun {
     /// The stories that are half done, as far as the journal knows them.
     fn change_of_journal(&self) -> Change {
         let busy = self.state.stories.iter().filter(|(_, progress)| progress.is_busy());
-        Change { name: self.change().clone(), title: None, context: None, stories: busy.map(|(story, _)| Story::stand_in(story)).collect() }
+        let stories = busy.map(|(story, _)| Story::stand_in(story)).collect();
+        Change { name: self.change().clone(), title: None, context: None, stories, order: Order::Graph }
     }
 
     /// Gates are run on what the agent left. If HEAD is elsewhere now, that may not be in the work tree any more, and a `finish` could

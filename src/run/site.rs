@@ -39,13 +39,12 @@ impl Site {
         Git::plain(self.environment.cwd.clone(), self.environment.for_discovery())
     }
 
-    /// Takes the lock on this work tree; orphans of a killed run are ended.
+    /// Takes the lock of that name; orphans of a killed run are ended.
     ///
     /// # Errors
-    /// A [`Problem`] if another git-ralph is at work here.
-    pub async fn lock(&self) -> Result<Lock> {
-        let worktree = self.repo.place.worktree_id();
-        let (path, owner_file) = (self.store.lock_file(&worktree), self.store.owner_file(&worktree));
+    /// A [`Problem`] if another git-ralph holds it.
+    pub async fn lock(&self, name: &str) -> Result<Lock> {
+        let (path, owner_file) = (self.store.lock_file(name), self.store.owner_file(name));
         match Lock::take_over(&path, owner_file.as_deref()).await? {
             Ok(lock) => Ok(lock),
             Err(Holder::Owner(pid)) => {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::error::Problem;
 use crate::story::StoryId;
-use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, mark_landed};
+use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, mark_landed, marks};
 use crate::{safe_read, safe_write};
 
 /// Where OpenSpec keeps its changes.
@@ -231,6 +231,39 @@ impl SourcePlace {
         let marking = mark_landed(self.kind?, &known, &known, landed).ok()?;
         let path = self.in_work_tree()?;
         (self.text().ok()? == apply(before, &marking.edits)).then(|| path.into())
+    }
+
+    /// Whether its files are read below a directory.
+    #[must_use]
+    pub fn is_below(&self, dir: &Path) -> bool {
+        self.top.starts_with(dir)
+    }
+
+    /// The text of the file with the marks when a story lands: `now` with the marks of the story set and those of others as they were
+    /// `before`. A file that was deleted, or from which the story was taken out, is as it was before. None if nothing can be marked.
+    #[must_use]
+    pub fn marked_text(&self, before: &str, now: Option<&str>, landed: &StoryId) -> Option<String> {
+        let kind = self.kind?;
+        let page = |text: &str| Page { name: self.path.clone(), text: text.to_owned() };
+        let known = page(before);
+        let marked = |text: &str| {
+            let marking = mark_landed(kind, &known, &page(text), landed).ok().filter(|marking| !marking.lost)?;
+            Some(apply(text, &marking.edits))
+        };
+        now.and_then(marked).or_else(|| marked(before))
+    }
+
+    /// Whether two texts of the file differ in nothing but marks.
+    #[must_use]
+    pub fn differs_in_marks_only(&self, one: &str, other: &str) -> bool {
+        let Some(kind) = self.kind else { return false };
+        let unmarked = |text: &str| {
+            let page = Page { name: self.path.clone(), text: text.to_owned() };
+            let mut edits: Vec<Edit> = marks(kind, &page).ok()?.iter().filter(|mark| mark.done).map(|mark| mark.set(false)).collect();
+            edits.sort_by_key(|edit| edit.at.start);
+            Some(apply(text, &edits))
+        };
+        unmarked(one).is_some_and(|one| unmarked(other) == Some(one))
     }
 
     fn write(&self, page: &Page, edits: &[Edit]) -> Result<()> {

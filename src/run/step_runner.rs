@@ -6,12 +6,14 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use super::gates::Gates;
+use super::machine::Subject;
 use super::marks::{only_marked, restore_source, set_marks};
+use super::pool::Pool;
 use super::steering_files::SteeringFiles;
 use super::story_list::StoryList;
 use super::{Activity, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge};
 use crate::agent::{Agent, Template};
-use crate::branch::{Base, Branch, Gathered, Landed, Signature, Style};
+use crate::branch::{Base, Branch, Gathered, Landed, Signature, Stacked, Style, Waiting};
 use crate::config::{Environment, Setting, Settings};
 use crate::process::{Stop, Urgency};
 use crate::story::{Change, Story, StoryId};
@@ -28,8 +30,12 @@ pub(super) struct StepRunner<'a> {
     pub id: &'a str,
     /// The run's branch and refs.
     pub branch: &'a Branch,
-    /// The directory that attempts work in.
+    /// The user's checkout.
     pub workspace: &'a Workspace,
+    /// The private clones, if the run is isolated.
+    pub pool: Option<&'a Pool>,
+    /// How many attempts there are at a time.
+    pub jobs: u32,
     /// What brings the run's own files back if they are deleted.
     pub backup: &'a StateBackup,
     /// What brings the user's files back that steer the run.
@@ -48,6 +54,14 @@ pub(super) struct StepRunner<'a> {
     pub stop: Stop,
 }
 
+/// The directory that a step works in.
+pub(super) struct Ground {
+    /// The directory.
+    pub workspace: Workspace,
+    /// Its number among those of the run.
+    pub slot: u32,
+}
+
 /// The agent and its prompt template.
 #[derive(Clone, Copy)]
 pub(super) struct AgentSetup<'a> {
@@ -62,21 +76,45 @@ pub(super) struct Task {
     step: Step,
     change: Change,
     story: Option<Story>,
-    base: Base,
-    gates: Gates,
+    pub(super) base: Base,
+    pub(super) gates: Gates,
     agent: String,
-    progress: Progress,
+    pub(super) progress: Progress,
+    slot: u32,
+    /// The queued attempts that are to land, with their gates.
+    pub(super) waiting: Vec<(Waiting, Gates)>,
     /// When a wait is over.
     until: Timestamp,
+    isolated: bool,
 }
 
 impl Task {
     pub fn new(step: Step, stories: &StoryList<'_>, state: &RunState, step_runner: &StepRunner<'_>) -> Result<Self> {
-        let base = state.base.clone().context("the journal has no initial state")?;
-        let (change, story) = (stories.change(), stories.story(step.story()).cloned());
-        let change =
-            Change { name: change.name.clone(), title: change.title.clone(), context: change.context.clone(), stories: Vec::new() };
-        let progress = state.stories.get(step.story()).cloned().unwrap_or_default();
+        let tip = state.base.clone().context("the journal has no initial state")?;
+        let (change, story) = (stories.change(), step.story().and_then(|story| stories.story(story)).cloned());
+        let change = Change {
+            name: change.name.clone(),
+            title: change.title.clone(),
+            context: change.context.clone(),
+            stories: Vec::new(),
+            order: change.order,
+        };
+        let progress = step.story().and_then(|story| state.stories.get(story)).cloned().unwrap_or_default();
+        // An attempt that is under way in a private clone stands on what it began from, wherever the branch is now.
+        let base = match (&step, &progress.base) {
+            (Step::Attempt { .. } | Step::MakeWorkspace { .. } | Step::LandQueued { .. }, _) | (_, None) => tip,
+            (_, Some(base)) => Base { checkpoint: base.clone(), snapshot: base.clone() },
+        };
+        let slot = match &step {
+            Step::Attempt { slot, .. } => *slot,
+            _ => progress.slot,
+        };
+        let waiting = match &step {
+            Step::LandQueued { batch } => {
+                batch.iter().filter_map(|(story, attempt)| step_runner.waiting(story, *attempt, stories, state)).collect()
+            }
+            _ => Vec::new(),
+        };
         let until = match &step {
             Step::Pause { span, .. } => span.end(Timestamp::now()),
             _ => Timestamp::MIN,
@@ -88,7 +126,8 @@ impl Task {
             _ => progress.gates.clone().unwrap_or_else(configured),
         };
         let agent = step_runner.agent.as_ref().map(|agent| agent.agent.name.clone()).unwrap_or_default();
-        Ok(Task { step, change, story, base, gates, agent, progress, until })
+        let isolated = state.is_isolated();
+        Ok(Task { step, change, story, base, gates, agent, progress, slot, waiting, until, isolated })
     }
 
     /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
@@ -100,6 +139,8 @@ impl Task {
                 title: text.title.clone(),
                 agent: self.agent.clone(),
                 gates: Some(self.gates.clone()),
+                base: self.isolated.then(|| self.base.checkpoint.clone()),
+                slot: self.slot,
             }),
             (Step::Pause { story, why, begun: false, .. }, _) => {
                 Some(Event::PauseStarted { story: story.clone(), until: self.until, why: *why })
@@ -109,7 +150,23 @@ impl Task {
     }
 
     fn story(&self) -> Result<&Story> {
-        self.story.as_ref().with_context(|| format!("story '{}' is no longer in its source", self.step.story()))
+        let name = || self.step.story().map(ToString::to_string).unwrap_or_default();
+        self.story.as_ref().with_context(|| format!("story '{}' is no longer in its source", name()))
+    }
+
+    /// The gates of attempts that land together: each command once, in order.
+    pub(super) fn gates_of(&self, stacked: &[Stacked]) -> Gates {
+        let is_in = |waiting: &Waiting| stacked.iter().any(|it| it.waiting.story.id == waiting.story.id);
+        let mut all = Gates::default();
+        for (_, gates) in self.waiting.iter().filter(|(waiting, _)| is_in(waiting)) {
+            all.hooks |= gates.hooks;
+            for command in &gates.commands {
+                if !all.commands.contains(command) {
+                    all.commands.push(command.clone());
+                }
+            }
+        }
+        all
     }
 }
 
@@ -119,23 +176,63 @@ impl StepRunner<'_> {
         match &task.step {
             Step::Judge { .. } => task.gates.is_empty() && self.workspace.stands_on(&task.base.checkpoint),
             Step::GiveUp { .. } => true,
-            Step::Attempt { .. } | Step::Land { .. } | Step::RollBack { .. } | Step::Pause { .. } => false,
+            Step::MakeWorkspace { .. }
+            | Step::Attempt { .. }
+            | Step::Land { .. }
+            | Step::Queue { .. }
+            | Step::LandQueued { .. }
+            | Step::RollBack { .. }
+            | Step::Pause { .. } => false,
         }
     }
 
-    pub async fn perform(&self, task: Task) -> (StoryId, Result<Vec<Event>>) {
-        let story = task.step.story().clone();
-        let events = self.events_of(&task).await.with_context(|| format!("story '{story}'"));
-        (story, events)
+    pub async fn perform(&self, task: Task) -> (Subject, Result<Vec<Event>>) {
+        let subject = task.step.subject();
+        let events = self.events_of(&task).await;
+        let events = match &subject {
+            Subject::Story(story) => events.with_context(|| format!("story '{story}'")),
+            Subject::Queue => events.context("the landing queue"),
+            Subject::Workspace(_) => events,
+        };
+        (subject, events)
+    }
+
+    /// The directory that a step works in.
+    pub(super) fn ground(&self, slot: u32) -> Ground {
+        let workspace = self.pool.map_or_else(|| self.workspace.clone(), |pool| pool.workspace(slot));
+        Ground { workspace, slot }
+    }
+
+    /// An attempt that waits in the queue, with the gates that it was judged by.
+    fn waiting(&self, story: &StoryId, attempt: u32, stories: &StoryList<'_>, state: &RunState) -> Option<(Waiting, Gates)> {
+        let progress = state.stories.get(story)?;
+        let text = stories.story(story).cloned().unwrap_or_else(|| Story::stand_in(story));
+        let gates = progress.gates.clone().unwrap_or_else(|| Gates::of(self.settings, &text));
+        let message = gates.hooks.then(|| std::fs::read_to_string(self.message_file(&text, attempt)).ok()).flatten();
+        let (base, commit) = (progress.base.clone()?, progress.queued()?.clone());
+        Some((Waiting { story: text, attempt, base, commit, message }, gates))
     }
 
     async fn events_of(&self, task: &Task) -> Result<Vec<Event>> {
         match &task.step {
-            Step::Attempt { story, attempt, feedback } => {
+            Step::MakeWorkspace { slot } => self.make_workspace(*slot, &task.base.checkpoint).await,
+            Step::LandQueued { .. } => self.land_queued(task).await,
+            Step::Queue { story, attempt } => self.queue(task, story, *attempt, &self.ground(task.slot)).await,
+            Step::RollBack { story, attempt } if self.pool.is_some() => {
+                self.roll_back_clone(task, story, *attempt, &self.ground(task.slot)).await
+            }
+            Step::Attempt { attempt, feedback, .. } if self.pool.is_some() => {
+                let ground = self.ground(task.slot);
+                let notices = self.ready_clone(&ground, &task.base.checkpoint).await?;
+                let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+                events.push(self.attempt(&ground, &task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?);
+                Ok(events)
+            }
+            Step::Attempt { story, attempt, feedback, .. } => {
                 self.steering.keep()?;
                 self.backup.keep().context("cannot link the run's files")?;
                 self.workspace.seal()?;
-                let ended = self.attempt(&task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?;
+                let ended = self.attempt(&self.ground(0), &task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?;
                 let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
                 let lost = self.backup.restore().context("cannot restore the run's files")?;
                 let lost = lost.then_some(Notice::StateRestored {});
@@ -175,15 +272,21 @@ impl StepRunner<'_> {
 
     /// The gates decide, on what would land.
     async fn judge_promise(&self, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Event>> {
-        let brought = match self.branch.gather(self.workspace, &story.id, attempt, &task.base).await? {
+        let ground = self.ground(task.slot);
+        let gathered = if self.pool.is_some() {
+            self.gather_in_clone(&ground, &story.id, attempt, &task.base.checkpoint).await?
+        } else {
+            self.branch.gather(self.workspace, &story.id, attempt, &task.base).await?
+        };
+        let brought = match gathered {
             Gathered::Whole => None,
             Gathered::Brought(notice) => Some(Event::Noticed { notice }),
             Gathered::Impossible(reason) => return Ok(vec![verdict(&story.id, attempt, Some(Outcome::Unlandable { reason }))]),
         };
-        let ignored = self.ignored_gate_files(story, attempt, &task.gates).await?;
-        let (gated, outcome) = self.run_gates(story, attempt, &task.gates).await?;
+        let ignored = self.ignored_gate_files(&ground, story, attempt, &task.gates).await?;
+        let (gated, outcome) = self.run_gates(&ground, story, attempt, &task.gates, "").await?;
         let mut events: Vec<Event> = brought.into_iter().chain(gated).collect();
-        if !task.gates.is_empty() {
+        if !task.gates.is_empty() && self.pool.is_none() {
             // A gate runs what the agent has written.
             events.extend(self.put_steering_back(&story.id, attempt).await?);
         }
@@ -243,7 +346,7 @@ impl StepRunner<'_> {
         Ok(match self.branch.land(self.workspace, story, attempt, base, &style).await? {
             Landed::Checkpoint { commit, changes, empty, mut notices } => {
                 notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: id.clone() }));
-                notices.extend(self.changed_gate_files(&id, gates, &changes).await?);
+                notices.extend(self.changed_gate_files(&self.ground(0), &id, gates, &changes).await?);
                 let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
                 let mut events: Vec<Event> = marked.into_iter().chain(notices).collect();
                 events.push(Event::CheckpointLanded { story: id, attempt, commit, files: changes.len() });

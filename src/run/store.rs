@@ -92,13 +92,13 @@ impl Store {
         self.root.join("locks").join(worktree)
     }
 
-    /// The process that is at work on a run. The lock is that of the work tree that the run was started in, wherever it is asked
-    /// from.
+    /// The process that is at work on a run, wherever it is asked from.
     #[must_use]
     pub fn owner(&self, state: &RunState) -> Option<u32> {
         let opening = state.opening.as_ref().filter(|_| !state.is_closed())?;
-        let noted = || Lock::noted_owner(&self.owner_file(&opening.worktree)?);
-        Lock::owner(&self.lock_file(&opening.worktree)).or_else(noted)
+        let name = opening.lock_name();
+        let noted = || Lock::noted_owner(&self.owner_file(&name)?);
+        Lock::owner(&self.lock_file(&name)).or_else(noted)
     }
 
     /// The changes that have a file, in alphabetical order.
@@ -200,6 +200,12 @@ impl RunDir {
     #[must_use]
     pub fn source_aside(&self, story: &StoryId, attempt: u32) -> PathBuf {
         self.attempt(story, attempt).join("source.agent")
+    }
+
+    /// The source of an isolated run as the run's branch has it.
+    #[must_use]
+    pub fn source_view(&self) -> PathBuf {
+        self.path.join("source")
     }
 
     /// What attempts and stories leave for those after them.

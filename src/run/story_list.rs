@@ -64,7 +64,7 @@ impl<'a> StoryList<'a> {
 
     pub async fn reload(&mut self, scribe: &mut Scribe<'_>) -> Result<()> {
         let Some(feed) = &mut self.feed else { return Ok(()) };
-        if scribe.state.is_busy() {
+        if scribe.state.is_busy() && !scribe.state.is_isolated() {
             // The agent can write to it: nothing is looked at before its attempt is settled.
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl<'a> StoryList<'a> {
 
     fn pass_over_done(&mut self, scribe: &Scribe<'_>) {
         self.passed += self.remaining().iter().take_while(|story| scribe.state.is_done(story)).count();
-        if !scribe.state.is_busy() {
+        if !scribe.state.is_busy() || scribe.state.is_isolated() {
             let done = self.passed + self.done_further_on(scribe.state);
             scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
         }

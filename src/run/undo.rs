@@ -23,7 +23,9 @@ impl OpenRun {
     async fn take_back(&mut self, to: Option<&StoryId>) -> Result<()> {
         self.check_nothing_half_done()?;
         let plan = self.plan_undo(to)?;
-        if let Some(checkpoint) = self.branch.verify_branch(&self.workspace, &self.base()?).await? {
+        if self.state.is_isolated() {
+            self.adopt_commits().await?;
+        } else if let Some(checkpoint) = self.branch.verify_branch(&self.workspace, &self.base()?).await? {
             self.record(Event::CommitsAdopted { checkpoint }).await?;
         }
         let branches = self.branch.also_in(&plan.oldest).await?;
@@ -37,7 +39,11 @@ impl OpenRun {
     /// Completes an undo that is written down as begun; says whether there was one.
     pub(super) async fn complete_undo(&mut self) -> Result<bool> {
         let Some((to, stories)) = self.state.undoing.clone() else { return Ok(false) };
-        let taken = self.branch.undo(&self.workspace, &to, &stories, &self.base()?).await?;
+        let taken = if self.state.is_isolated() {
+            self.branch.undo_isolated(&to, &stories, &self.base()?.checkpoint).await?
+        } else {
+            self.branch.undo(&self.workspace, &to, &stories, &self.base()?).await?
+        };
         self.record_notices(taken.notices).await?;
         if let Some(last) = self.state.checkpoints.adopted_after(&to).cloned() {
             self.record(Event::Noticed { notice: Notice::CommitsTakenOut { last, kept: taken.kept.clone() } }).await?;

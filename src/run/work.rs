@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::{Gates, LimitWaits, Policy};
 use crate::agent::{Agent, Learnings, Prompt, Template};
-use crate::config::Settings;
-use crate::story::{Change, Story, StoryId};
+use crate::config::{Origin, Settings};
+use crate::story::{Change, Order, Story, StoryId};
 
 /// What is wanted of a loop.
 pub struct Work {
@@ -24,11 +24,13 @@ pub struct Work {
 impl Work {
     /// The rules that the machine is held to.
     #[must_use]
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self, is_isolated: bool) -> Policy {
         let settings = &self.settings;
+        let jobs = if is_isolated { usize::try_from(settings.jobs.value).unwrap_or(1).max(1) } else { 1 };
         Policy {
             max_retries: settings.max_retries.value,
-            jobs: 1,
+            jobs,
+            order: Order::Graph,
             limit: self.limit,
             only: self.only.clone(),
             agent: Some(self.agent.name.clone()),
@@ -38,6 +40,13 @@ impl Work {
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
             max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
         }
+    }
+
+    /// Whether attempts shall work in private clones.
+    #[must_use]
+    pub fn wants_isolation(&self) -> bool {
+        let jobs = &self.settings.jobs;
+        self.settings.isolate.value || jobs.value > 1 || matches!(jobs.origin, Origin::Flag(_))
     }
 
     /// The prompt of a story's first attempt, before anything has been learnt.

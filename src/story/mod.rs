@@ -7,7 +7,7 @@ pub mod source;
 use std::time::Duration;
 
 pub use id::{ChangeName, StoryId};
-pub use order::{OrderProblem, check as check_order};
+pub use order::{Order, OrderProblem, check as check_order, overlap};
 
 /// A named piece of work, made of stories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Change {
     pub context: Option<String>,
     /// In the order in which they are written.
     pub stories: Vec<Story>,
+    /// In which order they may start.
+    pub order: Order,
 }
 
 impl Change {
@@ -42,6 +44,7 @@ impl Story {
             acceptance: Vec::new(),
             after: Vec::new(),
             verify: Vec::new(),
+            touches: Vec::new(),
             attempt_timeout: None,
             done: false,
         }
@@ -65,6 +68,8 @@ pub struct Story {
     pub after: Vec<StoryId>,
     /// Gates of its own, beside the change's.
     pub verify: Vec<String>,
+    /// Patterns of the paths that it may touch; stories whose patterns overlap are not worked on at the same time.
+    pub touches: Vec<String>,
     /// A time limit of its own for an attempt.
     pub attempt_timeout: Option<Duration>,
     /// Whether its source says that it is done.

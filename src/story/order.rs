@@ -4,6 +4,42 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Story, StoryId};
 
+/// In which order stories may start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Each after the one before it.
+    #[default]
+    List,
+    /// Each as soon as its `after` are done.
+    Graph,
+}
+
+impl Order {
+    /// The order of stories that do not say it otherwise: a list, unless one of them states `after`.
+    #[must_use]
+    pub fn of(stories: &[Story]) -> Self {
+        if stories.iter().any(|story| !story.after.is_empty()) { Order::Graph } else { Order::List }
+    }
+}
+
+/// Whether two stories may touch the same path, by their patterns. The part of a pattern before its first wildcard decides, so
+/// patterns that only may overlap do.
+#[must_use]
+pub fn overlap(one: &Story, other: &Story) -> bool {
+    one.touches.iter().any(|left| other.touches.iter().any(|right| patterns_overlap(left, right)))
+}
+
+fn patterns_overlap(left: &str, right: &str) -> bool {
+    let (left, right) = (fixed_part(left), fixed_part(right));
+    left.starts_with(right) || right.starts_with(left)
+}
+
+/// The path before the first wildcard, without a slash at either end.
+fn fixed_part(pattern: &str) -> &str {
+    let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+    pattern[..end].trim_start_matches("./").trim_matches('/')
+}
+
 /// What is wrong with an order.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OrderProblem {

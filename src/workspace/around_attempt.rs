@@ -18,6 +18,7 @@ impl Workspace {
         self.keep_submodules_before(checkpoint, label).await?;
         match self.kind {
             WorkspaceKind::InPlace => self.guard_git_files(),
+            WorkspaceKind::Isolated => Ok(()),
         }
     }
 
@@ -30,6 +31,7 @@ impl Workspace {
     pub(crate) async fn record_refs(&self, refs: &RefList) -> Result<()> {
         match self.kind {
             WorkspaceKind::InPlace => self.guard_refs(refs).await,
+            WorkspaceKind::Isolated => Ok(()),
         }
     }
 
@@ -49,6 +51,7 @@ impl Workspace {
                 findings.pins.extend(self.new_operation_commits());
                 Ok(findings)
             }
+            WorkspaceKind::Isolated => Ok(Findings::default()),
         }
     }
 
@@ -61,6 +64,7 @@ impl Workspace {
                 notices.extend(self.put_back_commands(story, attempt).await?);
                 Ok(notices)
             }
+            WorkspaceKind::Isolated => Ok(Vec::new()),
         }
     }
 
@@ -68,6 +72,7 @@ impl Workspace {
     pub(crate) async fn turned_sparse(&self) -> Result<bool> {
         match self.kind {
             WorkspaceKind::InPlace => self.sparse_differs().await,
+            WorkspaceKind::Isolated => Ok(false),
         }
     }
 
@@ -75,6 +80,7 @@ impl Workspace {
     pub(crate) fn shares_refs(&self) -> bool {
         match self.kind {
             WorkspaceKind::InPlace => true,
+            WorkspaceKind::Isolated => false,
         }
     }
 }

@@ -72,6 +72,21 @@ impl Workspace {
         Ok(FirstLook { tree: snapshot.tree, staged: scene.staged, notices })
     }
 
+    /// The tree of everything in the directory, and a commit of what is staged. Nothing is recorded for a return: nothing in the
+    /// directory is going to be touched.
+    pub(crate) async fn look_only(&self, parents: &[&Oid]) -> Result<(Oid, Oid)> {
+        self.keep_original_index().await?;
+        let index = self.private_index();
+        let hidden = if index.exists() { self.repo.listing(&index).await?.hidden } else { Hidden::default() };
+        let staged_tree = self.repo.write_tree(&index).await?;
+        let staged = self.repo.commit(&staged_tree, parents, "index at the start\n").await?;
+        self.repo.unhide(&index, &hidden).await?;
+        let snapshot = self.snapshot(&staged_tree).await?;
+        snapshot.check_whole()?;
+        self.save_protected(&PathSet::default())?;
+        Ok((snapshot.tree, staged))
+    }
+
     /// Looks at everything at the same time: git's own walk, ours, and what is staged.
     async fn look_around(&self, parents: &[&Oid]) -> Result<Scene> {
         let index = self.private_index();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use tokio::time::sleep;
 
 use super::Workspace;
-use crate::git::stale;
+use crate::git::{Oid, stale};
 
 const LIVE_LOCK: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
@@ -42,6 +42,24 @@ impl Workspace {
         }
         self.seal_original_index()?;
         copy(&original, &private).with_context(|| format!("cannot copy {}", original.display()))
+    }
+
+    /// The tree of everything in the directory as it is now, by a copy of the user's index, which becomes the private one.
+    pub(crate) async fn current_tree(&self) -> Result<Oid> {
+        let (real, private) = (self.real_index(), self.private_index());
+        let _ = fs::remove_file(&private);
+        if real.exists() {
+            copy(&real, &private).with_context(|| format!("cannot copy {}", real.display()))?;
+            if self.is_split()? {
+                self.repo.unsplit(&private).await?;
+            }
+            let hidden = self.repo.listing(&private).await?.hidden;
+            self.repo.unhide(&private, &hidden).await?;
+        }
+        let nothing = self.repo.empty_tree().await?;
+        let snapshot = self.snapshot(&nothing).await?;
+        snapshot.check_whole()?;
+        Ok(snapshot.tree)
     }
 
     fn is_split(&self) -> io::Result<bool> {

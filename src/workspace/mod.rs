@@ -12,6 +12,7 @@ mod first_look;
 mod ignored_copies;
 mod in_place;
 mod index;
+mod isolated;
 mod modes;
 mod moment;
 mod nested_copies;
@@ -36,6 +37,10 @@ pub(crate) use aftermath::Aftermath;
 pub(crate) use first_look::FirstLook;
 pub(crate) use ignored_copies::Treatment;
 pub(crate) use in_place::{AttemptEnd, Findings, OriginalIndex, under_way_problem};
+pub(crate) use isolated::{AgentsCommits, Origin, WorkspaceRoot};
+pub use isolated::{
+    WorkspaceOwner, check_outside, directory as workspace_directory, found_below as workspaces_below, remove as remove_workspaces,
+};
 pub use moment::Moment;
 pub use notice::{Doubt, Notice};
 pub(crate) use snapshot::{GITLINK, Snapshot, has_looked};
@@ -50,6 +55,8 @@ use crate::names::Names;
 pub enum WorkspaceKind {
     /// The user's own checkout. The agent shares its git directory, so refs, stash, configuration and hooks are guarded.
     InPlace,
+    /// A private clone. The agent has a git directory of its own, and cannot reach the user's refs.
+    Isolated,
 }
 
 /// A directory that an attempt works in, with the files that the run keeps about it.
@@ -68,6 +75,8 @@ pub struct Workspace {
     /// What we have recorded about an attempt, against those who write into it.
     sealed: in_place::Sealed,
     object_links: in_place::ObjectLinks,
+    /// Whether a private clone is known to hold what we left in it.
+    known: isolated::Known,
 }
 
 impl Workspace {
@@ -76,8 +85,8 @@ impl Workspace {
     pub fn in_place(repo: Repo, names: Names, dir: PathBuf) -> Self {
         let anchor = in_place::Anchor::of(&repo.place.common_dir, &repo.place.top);
         let kind = WorkspaceKind::InPlace;
-        let (watched, sealed, object_links) = Default::default();
-        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links };
+        let (watched, sealed, object_links, known) = Default::default();
+        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known };
         workspace.pin_conversion();
         workspace
     }

@@ -30,6 +30,8 @@ pub enum Notice {
     HeadReattached { from: String },
     /// Work was done on another line of history and was brought over.
     BroughtOver { from: String },
+    /// A workspace held edits that no agent had made; they were saved under a ref.
+    WorkspaceSaved { path: String, kept: String },
     /// A repository inside the work tree is not part of the checkpoint.
     NestedLeftOut { path: String },
     /// A repository inside the work tree was moved out of it.

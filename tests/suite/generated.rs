@@ -5,7 +5,7 @@ use git_ralph::config::{AgentChoice, Finish, Flags, KEYS, Key};
 use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{Budget, End, Event, Gates, Opening, Outcome, StopKind, Why};
+use git_ralph::run::{Budget, Defeat, DefeatCause, End, Event, Gates, Opening, Outcome, StopKind, Why};
 use git_ralph::story::{ChangeName, StoryId};
 use git_ralph::workspace::Notice;
 use jiff::Timestamp;
@@ -93,8 +93,19 @@ fn opening() -> impl Strategy<Value = Opening> {
         oid().prop_map(|oid| Head::Detached { oid }),
         text().prop_map(|name| Head::Unborn { name }),
     ];
-    (any::<u32>(), text(), change_name(), original, text(), flags(), text())
-        .prop_map(|(run, id, change, original, worktree, flags, version)| Opening { run, id, change, original, worktree, flags, version })
+    let workspaces = option::of(text().prop_map(std::path::PathBuf::from));
+    (any::<u32>(), text(), change_name(), original, text(), workspaces, flags(), text()).prop_map(
+        |(run, id, change, original, worktree, workspaces, flags, version)| Opening {
+            run,
+            id,
+            change,
+            original,
+            worktree,
+            workspaces,
+            flags,
+            version,
+        },
+    )
 }
 
 fn exit() -> impl Strategy<Value = Exit> {
@@ -223,12 +234,31 @@ fn of_the_run() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn defeat() -> impl Strategy<Value = Defeat> {
+    let cause = prop_oneof![
+        (vec(text(), 0..3), text()).prop_map(|(paths, hunks)| DefeatCause::Conflict { paths, hunks }),
+        (text(), text()).prop_map(|(command, output)| DefeatCause::Gate { command, output }),
+    ];
+    (oid(), cause).prop_map(|(tip, cause)| Defeat { tip, cause })
+}
+
 fn of_an_attempt() -> impl Strategy<Value = Event> {
     let attempt = || (story_id(), number(u32::MAX));
     prop_oneof![
-        (attempt(), text(), text(), option::of((vec(text(), 0..3), any::<bool>()))).prop_map(|((story, attempt), title, agent, gates)| {
-            let gates = gates.map(|(commands, hooks)| Gates { commands, hooks });
-            Event::AttemptStarted { story, attempt, title, agent, gates }
+        (attempt(), text(), text(), option::of((vec(text(), 0..3), any::<bool>())), option::of(oid()), number(u32::MAX)).prop_map(
+            |((story, attempt), title, agent, gates, base, slot)| {
+                let gates = gates.map(|(commands, hooks)| Gates { commands, hooks });
+                Event::AttemptStarted { story, attempt, title, agent, gates, base, slot }
+            }
+        ),
+        (attempt(), oid(), 0..9usize).prop_map(|((story, attempt), commit, files)| Event::AttemptQueued { story, attempt, commit, files }),
+        (attempt(), defeat(), text()).prop_map(|((story, attempt), defeat, kept)| Event::AttemptBeaten { story, attempt, defeat, kept }),
+        (vec(story_id(), 0..3), text()).prop_map(|(stories, command)| Event::BatchFailed { stories, command }),
+        (number(u32::MAX), text(), 0..9usize, number(u64::MAX)).prop_map(|(slot, path, files, bytes)| Event::WorkspaceReady {
+            slot,
+            path,
+            files,
+            bytes
         }),
         (attempt(), exit(), signal(), option::of(trouble()), usage(), number(u64::MAX), vec(text(), 0..3), text()).prop_map(
             |((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words)| Event::AgentEnded {

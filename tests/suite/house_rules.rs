@@ -27,8 +27,8 @@ fn code(text: &str) -> &str {
 
 /// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
 const FLOORS: [&[&str]; 12] = [
-    &["error", "nearest", "safe_read", "fence", "free_name", "relocate", "shell_word", "json", "cost"],
-    &["process", "safe_write", "vault"],
+    &["error", "nearest", "safe_read", "fence", "free_name", "shell_word", "json", "cost"],
+    &["process", "relocate", "safe_write", "vault"],
     &["git"],
     &["story"],
     &["config"],

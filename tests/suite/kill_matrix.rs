@@ -232,7 +232,11 @@ impl<'a> Stage<'a> {
 
     /// One point of the matrix.
     fn point(&self, mode: Mode, at: usize) -> Result<(), String> {
-        let Some(output) = self.disturb(mode, at) else { return Err("the call never came".to_owned()) };
+        let Some(output) = self.disturb(mode, at) else {
+            // The undisturbed run may have been slow, and a slow run lists refs once more before each attempt.
+            let is_near_the_end = at + SLOW_CALLS > self.calls.len();
+            return if is_near_the_end { Ok(()) } else { Err("the call never came".to_owned()) };
+        };
         let killed = matches!(mode, Mode::Kill | Mode::KillAfter | Mode::KillEarly | Mode::KillLate | Mode::Agent);
         if killed != (output.code == -9) {
             return Err(format!("ended with {}\n{}", output.code, output.stderr));
@@ -270,6 +274,9 @@ impl Tally {
         self.wrong
     }
 }
+
+/// How many git calls more than a fast run a slow one makes at most: one before each attempt.
+const SLOW_CALLS: usize = 4;
 
 /// Between what was found and what git-ralph had said before.
 const TOLD: &str = "\n--- told\n";

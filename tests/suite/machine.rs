@@ -56,6 +56,7 @@ fn opened() -> RunState {
         change: "work".parse().unwrap(),
         original,
         worktree: "main".into(),
+        workspaces: None,
         flags: git_ralph::config::Flags::default(),
         version: "0".into(),
     };
@@ -122,7 +123,7 @@ impl Play {
 
     fn perform(&mut self, step: Step) {
         match step {
-            Step::Attempt { story, attempt, feedback } => self.attempt(story, attempt, feedback.is_some()),
+            Step::Attempt { story, attempt, feedback, .. } => self.attempt(story, attempt, feedback.is_some()),
             Step::Judge { story, attempt, exit, signal, trouble, .. } => self.judge(story, attempt, &exit, &signal, trouble.as_ref()),
             Step::Pause { story, why, begun, .. } => {
                 self.waits += u32::from(why == Why::Limit);
@@ -146,6 +147,7 @@ impl Play {
             Step::RollBack { story, attempt } => {
                 self.tell(Event::AttemptRolledBack { story, attempt, rescue: "ref".into(), files: 0 });
             }
+            Step::Queue { .. } | Step::LandQueued { .. } | Step::MakeWorkspace { .. } => panic!("only an isolated run has a queue"),
             Step::GiveUp { story } => self.tell(Event::StoryFailed { story, attempts: 0, outcome: None }),
         }
     }
@@ -157,7 +159,15 @@ impl Play {
         let told = matches!(self.state.stories.get(&story).and_then(|progress| progress.outcome.clone()), Some(outcome) if outcome.feedback().is_some());
         assert!(!told || feedback, "what can be told about the last attempt is told");
         self.current = self.next_way();
-        self.tell(Event::AttemptStarted { story: story.clone(), attempt, title: String::new(), agent: String::new(), gates: None });
+        self.tell(Event::AttemptStarted {
+            story: story.clone(),
+            attempt,
+            title: String::new(),
+            agent: String::new(),
+            gates: None,
+            base: None,
+            slot: 0,
+        });
         let message = || "m".to_owned();
         let trouble = match self.current {
             Way::Limited => Some(Trouble::Limit { message: message(), resets: Some(Timestamp::UNIX_EPOCH) }),
@@ -366,7 +376,15 @@ fn limits_of_agents_that_work_at_the_same_time_are_waited_for_once() {
     let policy = Policy { jobs: 8, limit_waits: LimitWaits { told: 1, guessed: 1 }, ..Policy::default() };
     let stories: Vec<Story> = (0..8).map(|n| Story::stand_in(&format!("s{n}").parse().unwrap())).collect();
     for story in stories.iter().map(|story| story.id.clone()) {
-        state.apply(&Event::AttemptStarted { story, attempt: 1, title: String::new(), agent: String::new(), gates: None });
+        state.apply(&Event::AttemptStarted {
+            story,
+            attempt: 1,
+            title: String::new(),
+            agent: String::new(),
+            gates: None,
+            base: None,
+            slot: 0,
+        });
     }
     for story in stories.iter().map(|story| story.id.clone()) {
         let outcome = Outcome::Limited { message: "m".into(), resets: None };
@@ -471,7 +489,7 @@ fn the_machine_offers_every_step_that_could_start_now() {
     let state = opened();
     let policy = |jobs| Policy { jobs, ..Policy::default() };
     let offered = |jobs| match state.next(&stories(), &policy(jobs)) {
-        Next::Steps(steps) => steps.iter().map(|step| step.story().to_string()).collect::<Vec<_>>(),
+        Next::Steps(steps) => steps.iter().filter_map(|step| step.story().map(ToString::to_string)).collect::<Vec<_>>(),
         Next::End(end) => panic!("{end:?}"),
     };
     assert_eq!(offered(1), ["b"]);

@@ -79,7 +79,9 @@ fn take(known: &mut BTreeMap<(StoryId, String), Vec<bool>>, mark: &Mark) -> bool
 }
 
 impl Mark {
-    fn set(&self, done: bool) -> Edit {
+    /// The edit that makes it say done, or not.
+    #[must_use]
+    pub fn set(&self, done: bool) -> Edit {
         Edit { at: self.at.clone(), with: if done { self.words.0 } else { self.words.1 } }
     }
 }

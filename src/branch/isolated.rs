@@ -1,0 +1,182 @@
+//! Attempts in private clones: how a run of them begins, and how the work of an attempt is saved, for the landing queue or for later.
+
+use anyhow::Result;
+
+use super::begin::Beginning;
+use super::{Begun, Branch, Gathered, RolledBack, Style, has_begun};
+use crate::config::EmptyDiff;
+use crate::free_name::free_name;
+use crate::git::{Head, Merge, Oid, PathChange, RefList, RefUpdate};
+use crate::names::attempt_label;
+use crate::story::StoryId;
+use crate::workspace::{AgentsCommits, Notice, Origin, Snapshot, Workspace};
+
+/// What came of saving an accepted attempt.
+#[derive(Debug)]
+pub enum Saved {
+    /// A commit with its work, under a ref of the landing queue.
+    Queued {
+        /// The commit: its parents are where the attempt began, and the agent's own last commit.
+        commit: Oid,
+        /// What it changes.
+        changes: Vec<PathChange>,
+        /// Whether that is nothing.
+        empty: bool,
+        /// What was moved or left out.
+        notices: Vec<Notice>,
+    },
+    /// It cannot land; the attempt has failed for this reason.
+    Impossible(String),
+}
+
+/// An attempt in a private clone.
+#[derive(Clone, Copy, Debug)]
+pub struct CloneAttempt<'a> {
+    /// The clone.
+    pub(crate) workspace: &'a Workspace,
+    /// What it was made from.
+    pub(crate) origin: &'a Origin,
+    /// The story.
+    pub story: &'a StoryId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The commit that it began from.
+    pub base: &'a Oid,
+}
+
+impl Branch {
+    /// Begins the isolated run number `run`. Nothing in the user's checkout is touched.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn begin_isolated(&self, checkout: &Workspace, original: &Head, run: u32, beginning: Beginning) -> Result<Begun> {
+        let mut refs = self.repo.refs().await?;
+        let begun_before = beginning == Beginning::Again && has_begun(&refs, &self.names, checkout.dir());
+        if let Some(initial) = refs.get(&self.names.initial()).filter(|_| begun_before).cloned() {
+            return Ok(Begun { initial, leftover: None, notices: Vec::new() });
+        }
+        if self.archive(&refs, run).await? {
+            refs = self.repo.refs().await?;
+        }
+        let parents: Vec<&Oid> = original.oid().into_iter().collect();
+        let (tree, staged) = checkout.look_only(&parents).await?;
+        let initial = self.repo.commit(&tree, &parents, "initial state\n").await?;
+        let leftover = self.create_refs(original.oid(), &staged, &initial, run, &refs).await?;
+        Ok(Begun { initial, leftover, notices: Vec::new() })
+    }
+
+    /// Before the gates: if the agent ended on another line of history, its work is merged with where the attempt began, as it would be
+    /// if it landed.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn gather_in_clone(&self, attempt: CloneAttempt<'_>) -> Result<Gathered> {
+        let CloneAttempt { workspace, base, .. } = attempt;
+        let Some(head) = self.commits_of(attempt).await?.head else { return Ok(Gathered::Whole) };
+        if self.repo.is_ancestor(base, &head).await? {
+            return Ok(Gathered::Whole);
+        }
+        let label = attempt_label(attempt.story, attempt.attempt);
+        let mut notices = Vec::new();
+        let snapshot = workspace.snapshot_of_work(base, &label, &mut notices).await?;
+        let work = self.repo.commit(&snapshot.tree, &[&head], "work on another line of history\n").await?;
+        match self.repo.merge(base, &work).await? {
+            Merge::Clean(tree) => {
+                workspace.turn_into(&snapshot.tree, &tree, &mut notices).await?;
+                Ok(Gathered::Brought(Notice::BroughtOver { from: head.short().to_owned() }))
+            }
+            Merge::Conflict(paths) => {
+                let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                Ok(Gathered::Impossible(format!(
+                    "the agent worked on {}, which conflicts with the last checkpoint in {}",
+                    head.short(),
+                    paths.join(", ")
+                )))
+            }
+        }
+    }
+
+    async fn commits_of(&self, attempt: CloneAttempt<'_>) -> Result<AgentsCommits> {
+        attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base).await
+    }
+
+    /// Saves the work of an accepted attempt under a ref of the landing queue. Doing it twice is harmless.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn queue(&self, attempt: CloneAttempt<'_>, style: &Style) -> Result<Saved> {
+        let CloneAttempt { story, base, .. } = attempt;
+        let label = attempt_label(story, attempt.attempt);
+        let mut notices = Vec::new();
+        let commits = self.commits_of(attempt).await?;
+        let snapshot = attempt.workspace.snapshot_of_work(base, &label, &mut notices).await?;
+        if let Some(trouble) = snapshot.trouble() {
+            return Ok(Saved::Impossible(format!("git could not add every file: {trouble}")));
+        }
+        let empty = !snapshot.changes.iter().any(|change| Some(&change.path) != style.marked.as_ref());
+        if empty && style.on_empty == EmptyDiff::Fail {
+            return Ok(Saved::Impossible("the agent said that it is done, but nothing has changed".to_owned()));
+        }
+        self.set_nested_aside(attempt, &snapshot, &label, &mut notices)?;
+        let parents: Vec<&Oid> = [base].into_iter().chain(&commits.head).collect();
+        let commit = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt.attempt)).await?;
+        let mut updates = vec![RefUpdate::Set { name: self.names.queued(story, attempt.attempt), to: commit.clone() }];
+        let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
+        let refs = self.repo.refs().await?;
+        let (abandoned, notice) = self.keep_abandoned(commits.all, None, &kept, &refs, story, attempt.attempt).await?;
+        updates.extend(abandoned);
+        notices.extend(notice);
+        self.repo.update_refs(&updates, &format!("git ralph: {story} queued")).await?;
+        Ok(Saved::Queued { commit, changes: snapshot.changes, empty, notices })
+    }
+
+    /// Saves what a failed attempt left under a ref. The directory is put right when it is used again. Doing it twice is harmless.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn save_failed(&self, attempt: CloneAttempt<'_>) -> Result<RolledBack> {
+        let CloneAttempt { story, base, .. } = attempt;
+        let label = attempt_label(story, attempt.attempt);
+        let mut notices = Vec::new();
+        let commits = self.commits_of(attempt).await?;
+        let snapshot = attempt.workspace.snapshot_of_work(base, &label, &mut notices).await?;
+        self.set_nested_aside(attempt, &snapshot, &label, &mut notices)?;
+        let loose = self.repo.loose_commits(commits.all, &[base]).await?;
+        let parents: Vec<&Oid> = [base].into_iter().chain(&loose).collect();
+        let commit = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt.attempt)).await?;
+        let rescue = self.free_attempt_name(story, attempt.attempt).await?;
+        let updates = [RefUpdate::Create { name: rescue.clone(), to: commit }];
+        self.repo.update_refs(&updates, &format!("git ralph: attempt {} of {story} failed", attempt.attempt)).await?;
+        Ok(RolledBack { rescue, files: snapshot.changes.len(), notices })
+    }
+
+    /// Saves what is in a clone that this process does not know, if that is not what was left in it: a user may have worked there.
+    pub(crate) async fn save_unknown(&self, workspace: &Workspace, base: &Oid, slot: u32, refs: &RefList) -> Result<Option<Notice>> {
+        let Some(left) = workspace.last_tree() else { return Ok(None) };
+        let snapshot = workspace.snapshot_of_work(base, "unknown", &mut Vec::new()).await?;
+        if snapshot.tree == left {
+            return Ok(None);
+        }
+        let commit = self.repo.commit(&snapshot.tree, &[base], "edits in a workspace\n").await?;
+        let wanted = self.names.workspace_edits(slot);
+        let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
+        self.repo.update_refs(&[RefUpdate::Create { name: name.clone(), to: commit }], "git ralph").await?;
+        Ok(Some(Notice::WorkspaceSaved { path: workspace.repo.place.top.display().to_string(), kept: name }))
+    }
+
+    /// A name for the work of an attempt; one that was cut short may have used the first one already.
+    pub(super) async fn free_attempt_name(&self, story: &StoryId, attempt: u32) -> Result<String> {
+        let (refs, wanted) = (self.repo.refs().await?, self.names.attempt(story, attempt));
+        Ok(free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some()))
+    }
+
+    /// Repositories that the agent made inside of its clone cannot be part of a commit: they are moved into the run's directory.
+    fn set_nested_aside(&self, attempt: CloneAttempt<'_>, snapshot: &Snapshot, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        let workspace = attempt.workspace;
+        for path in &snapshot.nested {
+            let to = workspace.move_aside(path, label)?;
+            notices.push(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! The steps of an isolated run: making a private clone, working in it, saving what was done there, and landing it from the queue.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::event::{Defeat, DefeatCause};
+use super::gates::Gates;
+use super::pool::Pool;
+use super::step_runner::{Ground, StepRunner, Task};
+use super::{Activity, Event, Outcome, gate};
+use crate::branch::{CloneAttempt, Conflict, Gathered, LandedBefore, Saved, Signature, Stack, Stacked, Style, Waiting};
+use crate::config::MergeGates;
+use crate::error::Problem;
+use crate::git::Oid;
+use crate::process::{Exit, Program};
+use crate::safe_write;
+use crate::shell_word::quoted;
+use crate::story::StoryId;
+use crate::workspace::Notice;
+
+/// The work of several attempts is tested in one more clone than there are slots.
+const LANDING: &str = "landing";
+
+impl StepRunner<'_> {
+    fn pool(&self) -> Result<&Pool> {
+        self.pool.context("the run is not isolated")
+    }
+
+    pub(super) fn clone_attempt<'t>(
+        &'t self,
+        ground: &'t Ground,
+        story: &'t StoryId,
+        attempt: u32,
+        base: &'t Oid,
+    ) -> Result<CloneAttempt<'t>> {
+        Ok(CloneAttempt { workspace: &ground.workspace, origin: &self.pool()?.origin, story, attempt, base })
+    }
+
+    /// Makes the clone of a slot and sets it up. A failure ends the loop before an agent was started.
+    pub(super) async fn make_workspace(&self, slot: u32, commit: &Oid) -> Result<Vec<Event>> {
+        let workspace = self.pool()?.workspace(slot);
+        let ground = Ground { workspace, slot };
+        let (files, bytes) = self.make_clone(&ground, commit, &(slot + 1).to_string()).await?;
+        let path = ground.workspace.repo.place.top.display().to_string();
+        Ok(vec![Event::WorkspaceReady { slot, path, files, bytes }])
+    }
+
+    /// Makes a clone, unless it is there already; gives the number of ignored files that were copied, and their bytes.
+    async fn make_clone(&self, ground: &Ground, commit: &Oid, name: &str) -> Result<(usize, u64)> {
+        let (pool, workspace) = (self.pool()?, &ground.workspace);
+        pool.claim()?;
+        if workspace.is_ready() {
+            return Ok((0, 0));
+        }
+        let refs = self.branch.repo.refs().await?;
+        let copied = workspace.make(&pool.origin, commit, &refs, &self.settings.workspace_include.value).await?;
+        for (number, command) in self.settings.setup.value.iter().enumerate() {
+            self.set_up(ground, name, number, command).await?;
+        }
+        workspace.note_ready().await?;
+        Ok((copied.files, copied.bytes))
+    }
+
+    async fn set_up(&self, ground: &Ground, name: &str, number: usize, command: &str) -> Result<()> {
+        let below = Path::new("workspaces").join(name);
+        let dir = safe_write::real_dirs(self.run.path(), &below).with_context(|| format!("cannot create {}", below.display()))?;
+        let log = dir.join(format!("setup-{}", number + 1));
+        let top = &ground.workspace.repo.place.top;
+        let program = Program {
+            program: "sh".into(),
+            args: vec!["-c".into(), command.into()],
+            env: self.setup_environment(ground),
+            cwd: top.clone(),
+        };
+        let mut stop = self.stop.clone();
+        let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
+        if ran.is_green() {
+            return Ok(());
+        }
+        if ran.exit == Exit::Interrupted {
+            bail!(super::Quit::of_loop());
+        }
+        let last: Vec<&str> = ran.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect();
+        bail!(
+            Problem::fatal(format!("the setup command '{command}' failed in {}:\n{}", top.display(), last.join("\n")))
+                .hint(format!("cat {}   for all of its output", quoted(&log.display().to_string())))
+                .hint(format!("git ralph resume {}   when it is fixed; no attempt was spent", self.run.change))
+        )
+    }
+
+    /// Makes the clone a checkout of where the attempt begins. What was left in it by others than agents is saved.
+    pub(super) async fn ready_clone(&self, ground: &Ground, base: &Oid) -> Result<Vec<Notice>> {
+        let (pool, workspace) = (self.pool()?, &ground.workspace);
+        let refs = self.branch.repo.refs().await?;
+        let mut notices = Vec::new();
+        if !workspace.is_known() {
+            notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+        }
+        notices.extend(workspace.prepare(&pool.origin, base, &refs).await?);
+        workspace.hand_over();
+        Ok(notices)
+    }
+
+    /// What the gates will see of an attempt that promised: its work on top of where it began.
+    pub(super) async fn gather_in_clone(&self, ground: &Ground, story: &StoryId, attempt: u32, base: &Oid) -> Result<Gathered> {
+        self.branch.gather_in_clone(self.clone_attempt(ground, story, attempt, base)?).await
+    }
+
+    /// Saves the work of an accepted attempt; its clone is free for another.
+    pub(super) async fn queue(&self, task: &Task, story: &StoryId, attempt: u32, ground: &Ground) -> Result<Vec<Event>> {
+        let style = Style {
+            message: None,
+            signature: Signature::None,
+            on_empty: self.settings.empty_diff.value,
+            marked: self.marks_in_clone(ground, story, attempt)?,
+        };
+        let base = &task.base.checkpoint;
+        Ok(match self.branch.queue(self.clone_attempt(ground, story, attempt, base)?, &style).await? {
+            Saved::Queued { commit, changes, empty, mut notices } => {
+                notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: story.clone() }));
+                notices.extend(self.changed_gate_files(ground, story, &task.gates, &changes).await?);
+                let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+                events.push(Event::AttemptQueued { story: story.clone(), attempt, commit, files: changes.len() });
+                events
+            }
+            Saved::Impossible(reason) => {
+                vec![Event::AttemptRejected { story: story.clone(), attempt, outcome: Outcome::Unlandable { reason } }]
+            }
+        })
+    }
+
+    /// Saves what a failed attempt left, or takes a queued one out of the queue.
+    pub(super) async fn roll_back_clone(&self, task: &Task, story: &StoryId, attempt: u32, ground: &Ground) -> Result<Vec<Event>> {
+        if let Some(commit) = task.progress.queued() {
+            let (rescue, files) = self.branch.take_out_of_queue(story, attempt, commit).await?;
+            return Ok(vec![Event::AttemptRolledBack { story: story.clone(), attempt, rescue, files }]);
+        }
+        let saved = self.branch.save_failed(self.clone_attempt(ground, story, attempt, &task.base.checkpoint)?).await?;
+        let mut events: Vec<Event> = saved.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+        events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: saved.rescue, files: saved.files });
+        Ok(events)
+    }
+
+    /// Puts queued attempts on top of the branch; where that is a merge that no gate has seen, the gates decide.
+    pub(super) async fn land_queued(&self, task: &Task) -> Result<Vec<Event>> {
+        let tip = &task.base.checkpoint;
+        let signature = if self.settings.sign.value { Signature::Users } else { Signature::None };
+        let mark = async |story: &StoryId, before: &Oid, tree: &Oid| self.marked_tree(story, before, tree).await;
+        let waiting: Vec<Waiting> = task.waiting.iter().map(|(waiting, _)| waiting.clone()).collect();
+        match self.branch.stack(waiting, tip, signature, mark).await? {
+            Stack::Landed(landed) => Ok(landed.into_iter().map(landed_event).collect()),
+            Stack::Adopted(checkpoint) => Ok(vec![Event::CommitsAdopted { checkpoint }]),
+            Stack::Conflict(conflict) => {
+                let Conflict { paths, hunks } = *conflict;
+                self.beaten(task, tip, DefeatCause::Conflict { paths, hunks }).await
+            }
+            Stack::Ready(stacked) => self.land_stack(task, stacked, tip).await,
+        }
+    }
+
+    async fn land_stack(&self, task: &Task, stacked: Vec<Stacked>, tip: &Oid) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        if self.must_be_gated(&stacked, tip).await?
+            && let Some(last) = stacked.last()
+        {
+            let gates = task.gates_of(&stacked);
+            let (gated, failed) = self.gate_merge(&last.commit, &stacked[0].waiting, &gates).await?;
+            events.extend(gated);
+            match failed {
+                None => {}
+                Some(Outcome::Interrupted) => return Ok(events),
+                Some(outcome) => {
+                    let (command, output) = match outcome {
+                        Outcome::GateRed { command, output, .. } => (command, output),
+                        other => (format!("{other:?}"), String::new()),
+                    };
+                    if stacked.len() > 1 {
+                        let stories = stacked.iter().map(|it| it.waiting.story.id.clone()).collect();
+                        events.push(Event::BatchFailed { stories, command });
+                    } else {
+                        events.extend(self.beaten(task, tip, DefeatCause::Gate { command, output }).await?);
+                    }
+                    return Ok(events);
+                }
+            }
+        }
+        if !self.branch.land_stack(&stacked, tip).await? {
+            // The branch has moved: the next landing sees how.
+            return Ok(events);
+        }
+        events.extend(stacked.into_iter().map(|it| Event::CheckpointLanded {
+            story: it.waiting.story.id,
+            attempt: it.waiting.attempt,
+            commit: it.commit,
+            files: it.files,
+        }));
+        Ok(events)
+    }
+
+    async fn must_be_gated(&self, stacked: &[Stacked], tip: &Oid) -> Result<bool> {
+        if !stacked.iter().any(|it| it.merged) {
+            return Ok(false);
+        }
+        if self.settings.merge_gates.value == MergeGates::Always {
+            return Ok(true);
+        }
+        for it in stacked.iter().filter(|it| it.merged) {
+            if self.branch.overlaps(&it.waiting, tip).await? {
+                return Ok(true);
+            }
+        }
+        // Those that land together may overlap with each other.
+        Ok(stacked.len() > 1)
+    }
+
+    /// Runs gates on a commit in the clone for landings.
+    async fn gate_merge(&self, commit: &Oid, first: &Waiting, gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
+        if gates.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let pool = self.pool()?;
+        let ground = Ground { workspace: pool.landing(), slot: self.jobs };
+        self.make_clone(&ground, commit, LANDING).await?;
+        let refs = self.branch.repo.refs().await?;
+        if !ground.workspace.is_known() {
+            self.branch.save_unknown(&ground.workspace, commit, ground.slot, &refs).await?;
+        }
+        ground.workspace.prepare(&pool.origin, commit, &refs).await?;
+        ground.workspace.hand_over();
+        self.reporter.activity(&Activity::Landing { story: &first.story.id });
+        let ran = self.run_gates(&ground, &first.story, first.attempt, gates, "merge-").await;
+        // What gates wrote is no part of what lands, and is gone before the next merge.
+        let mut notices = Vec::new();
+        ground.workspace.snapshot_of_work(commit, LANDING, &mut notices).await?;
+        ran
+    }
+
+    /// The first attempt of a batch cannot land: its story is attempted again from the tip.
+    async fn beaten(&self, task: &Task, tip: &Oid, cause: DefeatCause) -> Result<Vec<Event>> {
+        let Some((first, _)) = task.waiting.first() else { return Ok(Vec::new()) };
+        let (story, attempt) = (first.story.id.clone(), first.attempt);
+        let (kept, _) = self.branch.take_out_of_queue(&story, attempt, &first.commit).await?;
+        Ok(vec![Event::AttemptBeaten { story, attempt, defeat: Defeat { tip: tip.clone(), cause }, kept }])
+    }
+}
+
+fn landed_event(landed: LandedBefore) -> Event {
+    let LandedBefore { story, attempt, commit, files } = landed;
+    Event::CheckpointLanded { story, attempt, commit, files }
+}

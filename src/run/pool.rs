@@ -1,0 +1,72 @@
+//! The private clones of an isolated run: one for each slot, and one that merges are tested in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+
+use super::{Opening, RunDir, Site};
+use crate::names::Names;
+use crate::workspace::{Origin, Workspace, WorkspaceOwner, WorkspaceRoot};
+
+/// The clones of a run.
+pub(super) struct Pool {
+    /// What they are made from.
+    pub origin: Origin,
+    root: WorkspaceRoot,
+    names: Names,
+    /// Where the run keeps what it knows of them.
+    dir: PathBuf,
+    slots: Mutex<BTreeMap<String, Workspace>>,
+}
+
+impl Pool {
+    /// The pool of a run that was opened as isolated; none of its clones need exist yet.
+    pub async fn open(site: &Site, dir: &RunDir, opening: &Opening, root: PathBuf) -> Result<Self> {
+        let names = Names::new(&dir.change);
+        let repo = site.repo.clone().without_index(dir.path().join("no-index"));
+        let origin = Origin::read(&repo, &names, site.environment.for_git()).await?;
+        let owner = WorkspaceOwner {
+            common_dir: site.repo.place.common_dir.clone(),
+            top: site.repo.place.top.clone(),
+            change: dir.change.to_string(),
+            run: opening.id.clone(),
+        };
+        let root = WorkspaceRoot::new(root, owner);
+        Ok(Pool { origin, root, names, dir: dir.path().join("workspaces"), slots: Mutex::default() })
+    }
+
+    /// Makes the directory that they are in.
+    pub fn claim(&self) -> Result<()> {
+        self.root.claim()
+    }
+
+    /// The clone of a slot.
+    pub fn workspace(&self, slot: u32) -> Workspace {
+        self.at(self.root.slot(slot), &(slot + 1).to_string())
+    }
+
+    /// The clone that merges are tested in.
+    pub fn landing(&self) -> Workspace {
+        self.at(self.root.landing(), "landing")
+    }
+
+    fn at(&self, top: PathBuf, name: &str) -> Workspace {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Workspace::isolated(&self.origin.repo, self.names.clone(), self.dir.join(name), top);
+        slots.entry(name.to_owned()).or_insert_with(make).clone()
+    }
+
+    /// Removes all of them; their work is under refs.
+    pub fn remove(&self) -> Result<()> {
+        self.root.remove()?;
+        // What we knew of them is of no use any more. What was moved aside from them stays.
+        for name in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            for file in ["index", "tree", "ready", "included"] {
+                let _ = std::fs::remove_file(name.path().join(file));
+            }
+        }
+        Ok(())
+    }
+}

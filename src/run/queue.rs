@@ -1,0 +1,72 @@
+//! The landing queue: which accepted attempts land next, and what a beaten one is told. Pure.
+//!
+//! Attempts land one after the other, in the order in which they were accepted. Where several wait, they are merged, gated once and
+//! landed together; after a batch whose gates failed, half as many are tried.
+
+use super::event::{Defeat, DefeatCause};
+use super::{Progress, RunState, Stage, Step};
+use crate::agent::Feedback;
+use crate::git::Oid;
+use crate::story::StoryId;
+
+impl RunState {
+    /// The queued attempts, in the order in which they land.
+    #[must_use]
+    pub fn queue(&self) -> Vec<(&StoryId, &Progress)> {
+        let mut queue: Vec<(&StoryId, &Progress)> = self.under_way().filter(|(_, progress)| progress.is_queued()).collect();
+        queue.sort_by_key(|(story, progress)| (self.privileged() != Some(story), progress.accepted));
+        queue
+    }
+
+    /// The next landing, if there is one to be made now.
+    pub(super) fn landing(&self) -> Option<Step> {
+        let queue = self.queue();
+        let (story, first) = queue.first()?;
+        let batch = |most: usize| {
+            let batch = queue.iter().take(most).map(|(story, progress)| ((*story).clone(), progress.attempts)).collect();
+            Some(Step::LandQueued { batch })
+        };
+        match self.privileged() {
+            Some(privileged) if privileged == *story => return batch(1),
+            Some(_) => return None,
+            None => {}
+        }
+        // One that was accepted before is still being saved.
+        let earlier = |(_, progress): (&StoryId, &Progress)| progress.stage == Stage::Accepted && progress.accepted < first.accepted;
+        if self.at_work().any(earlier) {
+            return None;
+        }
+        let tip = self.base.as_ref().map(|base| &base.checkpoint);
+        // Its own gates have seen what lands: there is nothing to merge.
+        if first.base.as_ref() == tip { batch(1) } else { batch(self.batch_limit.unwrap_or(usize::MAX)) }
+    }
+}
+
+impl Progress {
+    /// Whether its attempt waits in the landing queue.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        matches!(self.stage, Stage::Queued(_))
+    }
+
+    /// The commit that waits in the landing queue.
+    #[must_use]
+    pub fn queued(&self) -> Option<&Oid> {
+        match &self.stage {
+            Stage::Queued(commit) => Some(commit),
+            _ => None,
+        }
+    }
+}
+
+impl Defeat {
+    /// What the next attempt is told; `kept` is the ref of the work that was beaten.
+    #[must_use]
+    pub fn feedback(&self, kept: &str) -> Feedback {
+        let (tip, kept) = (self.tip.short().to_owned(), kept.to_owned());
+        match &self.cause {
+            DefeatCause::Conflict { paths, hunks } => Feedback::Conflict { tip, kept, paths: paths.clone(), hunks: hunks.clone() },
+            DefeatCause::Gate { command, output } => Feedback::MergeGate { tip, kept, command: command.clone(), output: output.clone() },
+        }
+    }
+}

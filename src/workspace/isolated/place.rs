@@ -1,0 +1,207 @@
+//! Where the workspaces of a run are: a directory beside the repository that names the run, as the run names it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::error::Problem;
+use crate::git::Git;
+use crate::{relocate, safe_read};
+
+/// The file in the directory that says whose it is: the git directory, the user's checkout, the change and the run's id, a line each.
+const OWNER: &str = ".git-ralph";
+/// The workspace that merges are tested in.
+const LANDING: &str = "landing";
+
+/// Whose a directory of workspaces is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceOwner {
+    /// The git directory that all work trees of the repository share.
+    pub common_dir: PathBuf,
+    /// The user's checkout that the run was started from.
+    pub top: PathBuf,
+    /// The change.
+    pub change: String,
+    /// The run's unique id.
+    pub run: String,
+}
+
+impl WorkspaceOwner {
+    /// The owner of the workspace at `top`, if it is one.
+    #[must_use]
+    pub fn of_workspace(top: &Path) -> Option<Self> {
+        Self::of_directory(top.parent()?)
+    }
+
+    /// The owner of a directory of workspaces, if it is one.
+    #[must_use]
+    pub fn of_directory(dir: &Path) -> Option<Self> {
+        let text = safe_read::text(&dir.join(OWNER)).ok()?;
+        let mut lines = text.lines();
+        let (common_dir, top, change, run) = (lines.next()?, lines.next()?, lines.next()?, lines.next()?);
+        Some(WorkspaceOwner { common_dir: common_dir.into(), top: top.into(), change: change.into(), run: run.into() })
+    }
+
+    fn text(&self) -> Result<String> {
+        let (common_dir, top) = (self.common_dir.to_str(), self.top.to_str());
+        let (Some(common_dir), Some(top)) = (common_dir, top) else {
+            bail!(Problem::refused("the path of the repository is not UTF-8: an isolated run cannot be made for it"));
+        };
+        Ok(format!("{common_dir}\n{top}\n{}\n{}\n", self.change, self.run))
+    }
+}
+
+/// The directory of a run's workspaces.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkspaceRoot {
+    path: PathBuf,
+    owner: WorkspaceOwner,
+}
+
+/// Where the workspaces of a change are: below `configured`, or else beside the checkout.
+///
+/// # Errors
+/// A [`Problem`] if the checkout has no directory around it.
+pub fn directory(top: &Path, change: &str, configured: Option<&Path>) -> Result<PathBuf> {
+    let around = match configured {
+        Some(dir) => top.join(dir),
+        None => {
+            let (Some(parent), Some(name)) = (top.parent(), top.file_name()) else {
+                bail!(
+                    Problem::refused(format!("there is no directory beside {}", top.display()))
+                        .hint("git config ralph.workspaceDir <path>")
+                );
+            };
+            let mut name = name.to_owned();
+            name.push(".ralph");
+            parent.join(name)
+        }
+    };
+    Ok(resolved(&around).join(change))
+}
+
+/// The path without links and dots, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), ..) => path,
+        (Err(_), Some(parent), Some(name)) => resolved(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Refuses a directory inside a work tree or a git directory: test runners, linters and watchers there would pick the workspaces up.
+///
+/// # Errors
+/// A [`Problem`] that says so.
+pub async fn check_outside(dir: &Path, git: &Git) -> Result<()> {
+    let there = dir.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+    let answer = git.clone().at(there).call(["rev-parse", "--absolute-git-dir"]).answer().await?;
+    if answer.code != 0 {
+        return Ok(());
+    }
+    let found = String::from_utf8_lossy(&answer.stdout).trim_end().to_owned();
+    bail!(
+        Problem::refused(format!("workspaces would be in {}, which is inside of the repository {found}", dir.display()))
+            .hint("git config ralph.workspaceDir <a directory outside of any repository>")
+    )
+}
+
+impl WorkspaceRoot {
+    pub fn new(path: PathBuf, owner: WorkspaceOwner) -> Self {
+        WorkspaceRoot { path, owner }
+    }
+
+    /// The workspace of a slot.
+    pub fn slot(&self, slot: u32) -> PathBuf {
+        self.path.join((slot + 1).to_string())
+    }
+
+    /// The workspace that merges are tested in.
+    pub fn landing(&self) -> PathBuf {
+        self.path.join(LANDING)
+    }
+
+    /// Makes the directory, or checks that it is this run's. Leftovers of an earlier run of the same change are replaced.
+    pub fn claim(&self) -> Result<()> {
+        let cannot = || format!("cannot create {}", self.path.display());
+        match WorkspaceOwner::of_directory(&self.path) {
+            Some(owner) if owner == self.owner => return self.check_real(),
+            Some(owner) if owner.common_dir == self.owner.common_dir && owner.change == self.owner.change => self.remove_leftovers()?,
+            Some(owner) => bail!(self.is_foreign(&format!("has the workspaces of {}", owner.top.display()))),
+            None if fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_some()) => {
+                bail!(self.is_foreign("exists already, and git-ralph did not make it"))
+            }
+            None => {}
+        }
+        fs::create_dir_all(&self.path).with_context(cannot)?;
+        fs::write(self.path.join(OWNER), self.owner.text()?).with_context(cannot)?;
+        self.check_real()
+    }
+
+    /// Refuses to work where a link leads somewhere else: what is written there would overwrite other files.
+    fn check_real(&self) -> Result<()> {
+        let real = self.path.canonicalize().with_context(|| format!("cannot find {}", self.path.display()))?;
+        if real == self.path { Ok(()) } else { bail!(self.is_foreign(&format!("leads to {}", real.display()))) }
+    }
+
+    fn is_foreign(&self, why: &str) -> Problem {
+        Problem::refused(format!("{} {why}", self.path.display())).hint("git config ralph.workspaceDir <another directory>")
+    }
+
+    /// What is left of an earlier run: its work is under refs, so the directory can go.
+    fn remove_leftovers(&self) -> Result<()> {
+        remove(&self.path, |owner| owner.common_dir == self.owner.common_dir && owner.change == self.owner.change)
+    }
+
+    /// Removes the workspaces and what is around them, if they are this run's.
+    pub fn remove(&self) -> Result<()> {
+        remove(&self.path, |owner| *owner == self.owner)
+    }
+}
+
+/// Removes a directory of workspaces if its owner is the expected one. It is renamed first, so that no half of it is taken for a whole.
+pub fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()> {
+    let Some(owner) = WorkspaceOwner::of_directory(path) else { return Ok(()) };
+    let cannot = || format!("cannot remove {}", path.display());
+    if !expected(&owner) || path.symlink_metadata().with_context(cannot)?.is_symlink() {
+        return Ok(());
+    }
+    let mut going = path.as_os_str().to_owned();
+    going.push(format!(".removing-{}", std::process::id()));
+    let going = PathBuf::from(going);
+    fs::rename(path, &going).with_context(cannot)?;
+    relocate::remove_opened(&going).with_context(cannot)?;
+    // Where it was the last one, nothing of ours is left.
+    let _ = path.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+/// The directories of workspaces below a directory, with whose they are and how much is in them.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn found_below(around: &Path) -> io::Result<Vec<(PathBuf, WorkspaceOwner, u64)>> {
+    let entries = match fs::read_dir(around) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let found = entries.flatten().map(|entry| entry.path());
+    Ok(found
+        .filter_map(|path| WorkspaceOwner::of_directory(&path).map(|owner| (size(&path), path, owner)))
+        .map(|(size, path, owner)| (path, owner, size))
+        .collect())
+}
+
+/// The bytes of all files in a directory.
+fn size(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => size(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -14,6 +14,7 @@ mod scale;
 mod start_up;
 mod story;
 mod table;
+mod workspaces;
 mod world;
 
 use std::process::ExitCode;
@@ -53,8 +54,16 @@ const FULL: Size = Size {
 };
 
 /// What measures a group of rows.
-const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 7] =
-    [story::measure, rollback::measure, output::measure, scale::measure, start_up::measure, ends::measure, instructions::measure];
+const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 8] = [
+    story::measure,
+    rollback::measure,
+    output::measure,
+    scale::measure,
+    start_up::measure,
+    ends::measure,
+    workspaces::measure,
+    instructions::measure,
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -41,6 +41,13 @@ impl Row {
         }
     }
 
+    /// Two times and the least that the second may be of the first: how much faster ours is.
+    pub fn speed_up(name: impl Into<String>, ours: Duration, bare: Duration, least: f64) -> Self {
+        let ratio = bare.as_secs_f64() / ours.as_secs_f64();
+        let (ours, bare, value, target) = (shown(ours), shown(bare), format!("{ratio:.2}"), format!("≥ {least}"));
+        Row { name: name.into(), ours, bare, value, target, met: ratio >= least }
+    }
+
     /// A figure of its own, with the most that it may be.
     pub fn most(name: impl Into<String>, figure: f64, unit: &str, most: f64) -> Self {
         let value = if unit.is_empty() { format!("{figure}") } else { format!("{figure:.1} {unit}") };

@@ -58,7 +58,10 @@ impl StepRunner<'_> {
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
             match stream {
-                Stream::Stdout => reader.feed(bytes, &mut |said| self.tell(&story.id, said)),
+                Stream::Stdout => {
+                    reader.feed(bytes, &mut |said| self.tell(&story.id, said));
+                    self.in_flight.note(&story.id, || reader.usage());
+                }
                 Stream::Stderr => reader.feed_stderr(bytes),
             }
             Ok(match (reader.concluded(), reader.may_go_on()) {
@@ -71,6 +74,7 @@ impl StepRunner<'_> {
         let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
         let survivors = trail.end_after_child(watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
+        self.in_flight.forget(&story.id);
         let report = reader.finish(&exit, &Zoned::now());
         let words = if report.signal == Signal::Nothing { report.words } else { String::new() };
         Ok(Event::AgentEnded {

@@ -58,7 +58,9 @@ impl StepRunner<'_> {
         for (number, command) in self.settings.setup.value.iter().enumerate() {
             self.set_up(ground, name, number, command).await?;
         }
-        workspace.note_ready().await?;
+        // A fresh checkout has no ignored files but those that were put into it now.
+        let has_ignored = copied.files > 0 || !self.settings.setup.value.is_empty();
+        workspace.note_ready(has_ignored).await?;
         Ok((copied.files, copied.bytes))
     }
 

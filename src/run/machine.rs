@@ -146,6 +146,8 @@ pub struct Policy {
     pub max_cost: Option<Cost>,
     /// How many tokens it may use.
     pub max_tokens: Option<u64>,
+    /// What agents that are at work have used so far, as far as they have told.
+    pub in_flight: Usage,
 }
 
 impl Default for Policy {
@@ -162,6 +164,7 @@ impl Default for Policy {
             limit_waits: LimitWaits::default(),
             max_cost: None,
             max_tokens: None,
+            in_flight: Usage::default(),
         }
     }
 }
@@ -957,7 +960,7 @@ impl RunState {
         if policy.max_cost.is_none() && policy.max_tokens.is_none() {
             return None;
         }
-        let usage = self.usage();
+        let usage = self.usage().plus(&policy.in_flight);
         let cost = policy.max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
         let tokens = || policy.max_tokens.filter(|most| usage.tokens() >= *most);
         cost.or_else(|| tokens().map(|most| Budget::Tokens { used: usage.tokens(), most }))

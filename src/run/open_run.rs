@@ -11,7 +11,7 @@ use super::orchestrator::Orchestrator;
 use super::pool::Pool;
 use super::site::read_config;
 use super::steering_files::SteeringFiles;
-use super::step_runner::{AgentSetup, StepRunner};
+use super::step_runner::{AgentSetup, InFlight, StepRunner};
 use super::story_list::StoryList;
 use super::{
     End, Event, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site, SourcePlace,
@@ -334,6 +334,7 @@ impl OpenRun {
             settings,
             reporter: &*self.reporter,
             stop: self.stop.clone(),
+            in_flight: InFlight::new(settings.max_cost.is_some() || settings.max_tokens.is_some()),
         };
         Orchestrator { step_runner, journal: &mut self.journal, state: &mut self.state, stories }
     }

@@ -46,6 +46,7 @@ impl Orchestrator<'_> {
             }
             stories.reload(&mut scribe).await?;
             policy.order = stories.change().order;
+            policy.in_flight = step_runner.in_flight.total();
             match scribe.state.next(stories.remaining(), &policy) {
                 Next::End(end) if running.underway.is_empty() => {
                     scribe.record(Event::LoopEnded { end: end.clone() }).await?;

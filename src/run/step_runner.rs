@@ -1,5 +1,7 @@
 //! One step performed: what it needs, what it does, and the events that come of it.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,7 +14,7 @@ use super::pool::Pool;
 use super::steering_files::SteeringFiles;
 use super::story_list::StoryList;
 use super::{Activity, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge};
-use crate::agent::{Agent, Template};
+use crate::agent::{Agent, Template, Usage};
 use crate::branch::{Base, Branch, Gathered, Landed, Signature, Stacked, Style, Waiting};
 use crate::config::{Environment, Setting, Settings};
 use crate::process::{Stop, Urgency};
@@ -52,6 +54,36 @@ pub(super) struct StepRunner<'a> {
     pub reporter: &'a dyn Reporter,
     /// Who may ask to stop.
     pub stop: Stop,
+    /// What agents that are at work have used so far.
+    pub in_flight: InFlight,
+}
+
+/// What agents that are at work have used so far. It is kept only where there is a budget to hold it against.
+#[derive(Default)]
+pub(super) struct InFlight {
+    budget: bool,
+    used: RefCell<BTreeMap<StoryId, Usage>>,
+}
+
+impl InFlight {
+    pub fn new(budget: bool) -> Self {
+        InFlight { budget, used: RefCell::default() }
+    }
+
+    pub fn note(&self, story: &StoryId, usage: impl FnOnce() -> Usage) {
+        if self.budget {
+            self.used.borrow_mut().insert(story.clone(), usage());
+        }
+    }
+
+    pub fn forget(&self, story: &StoryId) {
+        self.used.borrow_mut().remove(story);
+    }
+
+    /// All of it together.
+    pub fn total(&self) -> Usage {
+        self.used.borrow().values().fold(Usage::default(), |sum, usage| sum.plus(usage))
+    }
 }
 
 /// The directory that a step works in.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{Gates, LimitWaits, Policy};
-use crate::agent::{Agent, Learnings, Prompt, Template};
+use crate::agent::{Agent, Learnings, Prompt, Template, Usage};
 use crate::config::{Origin, Settings};
 use crate::story::{Change, Order, Story, StoryId};
 
@@ -39,6 +39,7 @@ impl Work {
             limit_waits: LimitWaits::default(),
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
             max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
+            in_flight: Usage::default(),
         }
     }
 

@@ -15,7 +15,14 @@ fn everything(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(top).unwrap().to_owned();
-            let ours = [".git/ralph", ".git/ralph-spare", ".git/objects", ".git/refs/ralph", ".git/refs/heads/ralph", ".git/logs/refs/heads/ralph"];
+            let ours = [
+                ".git/ralph",
+                ".git/ralph-spare",
+                ".git/objects",
+                ".git/refs/ralph",
+                ".git/refs/heads/ralph",
+                ".git/logs/refs/heads/ralph",
+            ];
             if ours.iter().any(|ours| name.starts_with(ours)) {
                 continue;
             }
@@ -113,7 +120,15 @@ fn a_clone_has_the_users_branches_tags_remotes_and_settings_and_cannot_push() {
     fs::write(world.outside("bin/agent"), script).unwrap();
     world.start(&["--isolate"]).code(0);
     let seen = fs::read_to_string(world.run_dir().join("seen")).unwrap();
-    for part in ["refs/heads/feature ", "refs/heads/main ", "refs/tags/v1 ", "refs/tags/v2 ", "refs/remotes/origin/main ", "refs/heads/ralph/work\n", "\ninput\n"] {
+    for part in [
+        "refs/heads/feature ",
+        "refs/heads/main ",
+        "refs/tags/v1 ",
+        "refs/tags/v2 ",
+        "refs/remotes/origin/main ",
+        "refs/heads/ralph/work\n",
+        "\ninput\n",
+    ] {
         assert!(seen.contains(part), "{part:?} is missing in\n{seen}");
     }
     assert!(seen.contains("fetched") && seen.contains("committed") && seen.contains("v2"), "{seen}");
@@ -136,10 +151,17 @@ fn the_user_may_edit_commit_and_switch_while_agents_work() {
     world.start(&["--isolate"]).code(0).says("all stories of work are done");
     assert_eq!((world.branch().as_str(), world.read("untracked").as_str()), ("other", "mine\nmore\n"));
     // The run was started on main, so that is where its result goes.
-    world.ralph(&["finish", "--cleanup"]).code(2).says("this checkout is on other, and the run was started on main").says("git switch main");
+    world
+        .ralph(&["finish", "--cleanup"])
+        .code(2)
+        .says("this checkout is on other, and the run was started on main")
+        .says("git switch main");
     world.git(&["switch", "-q", "main"]);
     world.ralph(&["finish", "--cleanup"]).code(0);
-    assert_eq!((world.read("README"), world.read("story-1"), world.read("untracked")), ("edited\nby-the-user\n".into(), "1\n".into(), "mine\nmore\n".into()));
+    assert_eq!(
+        (world.read("README"), world.read("story-1"), world.read("untracked")),
+        ("edited\nby-the-user\n".into(), "1\n".into(), "mine\nmore\n".into())
+    );
 }
 
 #[test]
@@ -212,7 +234,13 @@ fn ignored_files_that_worktreeinclude_names_are_copied_and_setup_runs_once_per_w
     world.write("cache/big", "warm\n");
     world.git(&["config", "--add", "ralph.workspaceInclude", "cache/"]);
     let log = world.outside("log");
-    world.stories(2, &format!("max-retries = 0\nsetup = [\"echo $RALPH_SLOT $RALPH_ROOT $PWD >>{}; mkdir node_modules; echo i >node_modules/i\"]", log.display()));
+    world.stories(
+        2,
+        &format!(
+            "max-retries = 0\nsetup = [\"echo $RALPH_SLOT $RALPH_ROOT $PWD >>{}; mkdir node_modules; echo i >node_modules/i\"]",
+            log.display()
+        ),
+    );
     world.agent(&format!(
         "cat .env app/.env cache/big node_modules/i >>\"$RALPH_RUN_DIR/seen\" || exit 1; test -e node_modules/p && exit 1
          echo AGENT >.env; rm -f .gitignore; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"
@@ -231,7 +259,8 @@ fn a_setup_that_fails_stops_before_the_first_agent_and_costs_nothing() {
     let world = World::new();
     world.stories(1, "max-retries = 0\nsetup = [\"echo broken; exit 3\"]");
     world.agent(COMPLETE);
-    let output = world.start(&["--isolate"]).code(128).says("the setup command 'echo broken; exit 3' failed").says("broken").says("setup-1");
+    let output =
+        world.start(&["--isolate"]).code(128).says("the setup command 'echo broken; exit 3' failed").says("broken").says("setup-1");
     assert!(output.stderr.contains("git ralph resume work"), "{}", output.stderr);
     assert_eq!(world.count("attempt-started"), 0);
     world.stories(1, "max-retries = 0\nsetup = [\"true\"]");
@@ -302,7 +331,9 @@ fn an_isolated_run_that_is_killed_goes_on_where_it_was() {
         world.outside("pid").display()
     ));
     let running = world.spawn_start(&["--isolate"]);
-    world.wait_for("the second agent", || world.outside("pid").exists() && fs::read_to_string(world.outside("pid")).is_ok_and(|pid| pid.ends_with('\n')));
+    world.wait_for("the second agent", || {
+        world.outside("pid").exists() && fs::read_to_string(world.outside("pid")).is_ok_and(|pid| pid.ends_with('\n'))
+    });
     let agent = fs::read_to_string(world.outside("pid")).unwrap();
     running.signal("KILL");
     assert_eq!(running.finish().code, -9);
@@ -320,7 +351,10 @@ fn two_isolated_runs_and_one_in_place_go_on_side_by_side() {
     for name in ["one", "two", "three"] {
         world.change(name, "max-retries = 0\n[[story]]\nid = \"1\"\n");
     }
-    let agent = world.program("agent", &format!("echo $$ >>{0}.at; while ! test -e {0}; do sleep 0.02; done; echo $RALPH_CHANGE >$RALPH_CHANGE; {COMPLETE}", go.display()));
+    let agent = world.program(
+        "agent",
+        &format!("echo $$ >>{0}.at; while ! test -e {0}; do sleep 0.02; done; echo $RALPH_CHANGE >$RALPH_CHANGE; {COMPLETE}", go.display()),
+    );
     let spawn = |name: &str, isolate: bool| {
         let mut args = vec!["start", name];
         args.extend(isolate.then_some("--isolate"));

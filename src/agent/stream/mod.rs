@@ -190,6 +190,12 @@ impl Reader {
         }
     }
 
+    /// What the agent has used so far, as far as it has told.
+    #[must_use]
+    pub fn usage(&self) -> crate::agent::Usage {
+        if self.format == Format::Aider { self.aider.usage() } else { self.state.usage.clone() }
+    }
+
     /// Takes a piece of standard error.
     pub fn feed_stderr(&mut self, bytes: &[u8]) {
         self.stderr.extend_from_slice(&bytes[bytes.len().saturating_sub(LONGEST_TAIL)..]);

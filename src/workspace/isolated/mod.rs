@@ -70,9 +70,9 @@ impl Workspace {
     }
 
     /// Notes that the directory is set up: what is ignored in it now is not to be committed, whatever an agent does to ignore rules.
-    pub(crate) async fn note_ready(&self) -> Result<()> {
+    pub(crate) async fn note_ready(&self, has_ignored: bool) -> Result<()> {
         let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
-        let entries = self.repo.status(&self.private_index()).await?;
+        let entries = if has_ignored { self.repo.status(&self.private_index()).await? } else { Vec::new() };
         self.save_protected(&PathSet::new(entries.into_iter().filter_map(ignored)))?;
         fs::write(self.dir.join(READY), "").with_context(|| format!("cannot write to {}", self.dir.display()))
     }

@@ -77,6 +77,16 @@ pub enum Stack {
     Conflict(Box<Conflict>),
 }
 
+/// An attempt on top of a commit.
+enum Merged {
+    /// The tree; and whether it is a merge, which no gate has seen.
+    Clean {
+        tree: Oid,
+        merged: bool,
+    },
+    Conflict(Box<Conflict>),
+}
+
 impl Branch {
     /// Makes a checkpoint of each attempt, on top of the tip and of each other; no ref is moved. `mark` gives the tree with the marks of
     /// the story, if its source is in it.
@@ -97,19 +107,10 @@ impl Branch {
         let mut stacked: Vec<Stacked> = Vec::new();
         for attempt in waiting {
             let top = stacked.last().map_or(tip, |last| &last.commit).clone();
-            let (tree, merged) = if attempt.base == top {
-                (self.repo.tree_of(&attempt.commit).await?, false)
-            } else {
-                let (tree, paths) = self.repo.merge_with_markers(&top, &attempt.commit).await?;
-                if !paths.is_empty() {
-                    if stacked.is_empty() {
-                        let hunks = self.hunks(&tree, &paths).await?;
-                        let paths = paths.iter().map(|path| path.display().to_string()).collect();
-                        return Ok(Stack::Conflict(Box::new(Conflict { paths, hunks })));
-                    }
-                    break;
-                }
-                (tree, true)
+            let (tree, merged) = match self.on_top_of(&top, &attempt).await? {
+                Merged::Clean { tree, merged } => (tree, merged),
+                Merged::Conflict(conflict) if stacked.is_empty() => return Ok(Stack::Conflict(conflict)),
+                Merged::Conflict(_) => break,
             };
             let tree = mark(&attempt.story.id, &top, &tree).await?;
             let parents = self.parents_of(&attempt, &top).await?;
@@ -119,6 +120,20 @@ impl Branch {
             stacked.push(Stacked { waiting: attempt, commit, merged, files });
         }
         Ok(Stack::Ready(stacked))
+    }
+
+    /// The work of an attempt on top of a commit.
+    async fn on_top_of(&self, top: &Oid, attempt: &Waiting) -> Result<Merged> {
+        if attempt.base == *top {
+            return Ok(Merged::Clean { tree: self.repo.tree_of(&attempt.commit).await?, merged: false });
+        }
+        let (tree, paths) = self.repo.merge_with_markers(top, &attempt.commit).await?;
+        if paths.is_empty() {
+            return Ok(Merged::Clean { tree, merged: true });
+        }
+        let hunks = self.hunks(&tree, &paths).await?;
+        let paths = paths.iter().map(|path| path.display().to_string()).collect();
+        Ok(Merged::Conflict(Box::new(Conflict { paths, hunks })))
     }
 
     /// The tip, and the agent's own commits. Where those go on from the tip, they alone.

@@ -494,7 +494,7 @@ impl Repo {
         }
         let tree = String::from_utf8_lossy(fields.next().unwrap_or_default()).parse()?;
         let conflicts: Vec<PathBuf> = fields.map(path_of).collect();
-        if (answer.code == 1) != !conflicts.is_empty() {
+        if (answer.code == 1) == conflicts.is_empty() {
             bail!("git merge-tree answered in an unknown form");
         }
         Ok((tree, conflicts))

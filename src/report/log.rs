@@ -93,6 +93,7 @@ impl AttemptView {
 
 impl Chronicle {
     /// Takes a record in.
+    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn take(&mut self, record: &Record) {
         self.state.apply(&record.event);
         self.started.get_or_insert(record.at);

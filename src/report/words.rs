@@ -44,6 +44,7 @@ impl Line {
 
 /// What a person is told about an event.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
 pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
     let plain = |text: String| vec![Line::new(Tone::Plain, text)];
     let warning = |text: String| vec![Line::new(Tone::Warning, text)];

@@ -495,6 +495,7 @@ impl RunState {
     }
 
     /// Takes a fact in.
+    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::RunStarting { opening } => {
@@ -582,6 +583,7 @@ impl RunState {
     }
 
     /// Gives the story that the event is about.
+    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn apply_to_story<'e>(&mut self, event: &'e Event) -> Option<&'e StoryId> {
         match event {
             Event::AttemptStarted { story, attempt, agent, gates, base, slot, .. } => {

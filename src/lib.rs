@@ -37,6 +37,7 @@ pub mod run;
 mod safe_read;
 mod safe_write;
 mod shell_word;
+mod stamp;
 pub mod story;
 pub mod vault;
 pub mod workspace;

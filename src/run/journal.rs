@@ -16,6 +16,7 @@ use super::chain::{Chain, Mac, take_mac};
 use super::{Event, Record, RunState};
 use crate::free_name::free_name;
 use crate::safe_read;
+use crate::stamp::Stamp;
 use crate::vault::Vault;
 use crate::workspace::{Doubt, Notice};
 
@@ -215,26 +216,6 @@ impl Journal {
             self.ahead = false;
         }
         Ok(())
-    }
-}
-
-/// A file by what changes when somebody writes to it or puts another one in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    length: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        path.symlink_metadata().ok().as_ref().map(Stamp::from)
-    }
-}
-
-impl From<&fs::Metadata> for Stamp {
-    fn from(meta: &fs::Metadata) -> Self {
-        Stamp { file: (meta.dev(), meta.ino()), length: meta.len(), changed: (meta.ctime(), meta.ctime_nsec()) }
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Hard links: nothing is copied, and what is appended to the journal is in both places.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{RunDir, Store};
@@ -100,13 +102,12 @@ fn is_written_meanwhile(name: &str) -> bool {
 /// Moves everything aside in the run's directory that is not what it was: links, and files in the place of others.
 fn move_foreign(kept: &Path, run: &Path, aside: &Path, leave_alone: fn(&str) -> bool) -> io::Result<bool> {
     let Ok(entries) = fs::read_dir(run) else { return Ok(false) };
-    if !kept.is_dir() {
-        return Ok(false);
-    }
+    let Ok(known) = inodes_in(kept) else { return Ok(false) };
     let mut found = false;
     for entry in entries {
-        let (name, here) = { entry.map(|entry| (entry.file_name(), entry.path()))? };
-        if leave_alone(&name.to_string_lossy()) {
+        let entry = entry?;
+        let (name, here) = (entry.file_name(), entry.path());
+        if leave_alone(&name.to_string_lossy()) || is_known(&entry, &known) {
             continue;
         }
         let (is, was) = (here.symlink_metadata()?, kept.join(&name).symlink_metadata().ok());
@@ -125,6 +126,17 @@ fn move_foreign(kept: &Path, run: &Path, aside: &Path, leave_alone: fn(&str) -> 
     Ok(found)
 }
 
+/// The names in a directory with their inodes.
+fn inodes_in(dir: &Path) -> io::Result<HashMap<OsString, u64>> {
+    fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.file_name(), entry.ino()))).collect()
+}
+
+/// Whether a file has its second name, as far as a list of the directory tells; some file systems list other inodes than a look at
+/// the file gives.
+fn is_known(entry: &fs::DirEntry, known: &HashMap<OsString, u64>) -> bool {
+    known.get(&entry.file_name()) == Some(&entry.ino()) && entry.file_type().is_ok_and(|kind| !kind.is_dir())
+}
+
 fn inode(path: &Path) -> Option<u64> {
     path.symlink_metadata().ok().map(|meta| meta.ino())
 }
@@ -139,11 +151,14 @@ fn is_left_out(name: &str) -> bool {
 }
 
 fn link_all(from: &Path, to: &Path, leave_out: fn(&str) -> bool) -> io::Result<()> {
-    fs::create_dir_all(to)?;
+    let known = match inodes_in(to) {
+        Ok(known) => known,
+        Err(_) => fs::create_dir_all(to).map(|()| HashMap::new())?,
+    };
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let name = entry.file_name();
-        if leave_out(&name.to_string_lossy()) {
+        if leave_out(&name.to_string_lossy()) || is_known(&entry, &known) {
             continue;
         }
         if entry.file_type()?.is_dir() {

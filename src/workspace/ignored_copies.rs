@@ -15,13 +15,12 @@ use anyhow::{Context, Result};
 use super::raw_bytes::{SMALL, TOGETHER};
 use super::{Moment, Notice, Workspace, index, nul_records};
 use crate::free_name::free_name;
+use crate::stamp::Stamp;
 
 /// All copies of a run together. A file is copied only if it takes no more than a small part of what is left, so that there is
 /// always room for the smallest ones.
 const ALL: u64 = 4 * TOGETHER;
 const PART: u64 = 32;
-/// Two changes within this time may leave a file with the same times.
-const A_MOMENT: Duration = Duration::from_secs(1);
 /// Where a search of an ignored directory for changes gives up.
 const MANY: usize = 100_000;
 
@@ -105,8 +104,9 @@ impl Workspace {
                 None => None,
             };
             set -= if home.is_some() { length } else { 0 };
-            let stamp = if home.is_some() && is_new(&meta) { String::new() } else { stamp(&meta) };
-            copies.files.insert(path, FileCopy { stamp, home });
+            let stamp = Stamp::from(&meta);
+            let is_known = home.is_none() || stamp.is_settled();
+            copies.files.insert(path, FileCopy { stamp: if is_known { stamp.to_string() } else { String::new() }, home });
         }
         self.save_copies(Moment::Attempt, &copies)
     }
@@ -177,7 +177,7 @@ impl Workspace {
         let at = self.repo.place.top.join(path);
         let Ok(meta) = at.symlink_metadata() else { return Fate::Gone };
         let is_same = || copy.home.as_ref().is_some_and(|home| same(&at, &meta, &self.ignored_dir().join(home).join(path)));
-        if stamp(&meta) == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
+        if Stamp::from(&meta).to_string() == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
     }
 
     /// Whether there is a directory for a file to come back to. A landed attempt may have removed it for good.
@@ -252,16 +252,6 @@ impl Told {
         }
         notices
     }
-}
-
-/// What changes with every write to a file, and cannot be set back.
-fn stamp(meta: &Metadata) -> String {
-    format!("{} {} {}.{}", meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec())
-}
-
-pub(super) fn is_new(meta: &Metadata) -> bool {
-    let changed = u64::try_from(meta.ctime()).map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-    !changed.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > A_MOMENT + A_MOMENT))
 }
 
 /// Whether a file is its copy: kind, content and permissions.

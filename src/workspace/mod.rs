@@ -77,6 +77,8 @@ pub struct Workspace {
     object_links: in_place::ObjectLinks,
     /// Whether a private clone is known to hold what we left in it.
     known: isolated::Known,
+    /// Compares what is guarded with its copies.
+    mirror: in_place::Mirror,
 }
 
 impl Workspace {
@@ -86,7 +88,8 @@ impl Workspace {
         let anchor = in_place::Anchor::of(&repo.place.common_dir, &repo.place.top);
         let kind = WorkspaceKind::InPlace;
         let (watched, sealed, object_links, known) = Default::default();
-        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known };
+        let mirror = in_place::Mirror::default();
+        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known, mirror };
         workspace.pin_conversion();
         workspace
     }

@@ -14,11 +14,12 @@ use std::{io, mem};
 
 use anyhow::{Context, Result};
 
-use super::ignored_copies::{Treatment, copy_entry, is_new, same};
+use super::ignored_copies::{Treatment, copy_entry, same};
 use super::path_set::PathSet;
 use super::raw_bytes::TOGETHER;
 use super::{Moment, Notice, Workspace, nul_records};
 use crate::free_name::free_name;
+use crate::stamp::Stamp;
 
 /// A repository with more files than this is not copied.
 const MANY: usize = 20_000;
@@ -189,9 +190,12 @@ impl Workspace {
         let fields = copies.iter().flat_map(|(path, copy)| {
             [copy.home.clone().unwrap_or_default().into_bytes(), copy.stamp.clone().into_bytes(), nul_records::field(path).to_vec()]
         });
-        let file = self.nested_list(moment);
+        let (file, bytes) = (self.nested_list(moment), nul_records::joined(fields));
+        if fs::read(&file).is_ok_and(|last| last == bytes) {
+            return Ok(());
+        }
         let new = file.with_extension("new");
-        fs::write(&new, nul_records::joined(fields))?;
+        fs::write(&new, bytes)?;
         fs::rename(new, &file).with_context(|| format!("cannot write {}", file.display()))
     }
 }
@@ -223,7 +227,7 @@ impl Survey {
         }
         // The times of a directory say nothing that its entries do not, and a linked object has a new time with every link.
         let time = if meta.is_dir() || path.starts_with(OBJECTS) { (0, 0) } else { (meta.ctime(), meta.ctime_nsec()) };
-        self.is_new |= time != (0, 0) && is_new(meta);
+        self.is_new |= time != (0, 0) && !Stamp::from(meta).is_settled();
         (path, meta.ino(), meta.mode(), time).hash(&mut self.hasher);
     }
 

@@ -27,7 +27,7 @@ fn code(text: &str) -> &str {
 
 /// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
 const FLOORS: [&[&str]; 12] = [
-    &["error", "nearest", "safe_read", "fence", "free_name", "shell_word", "json", "cost"],
+    &["error", "nearest", "safe_read", "fence", "free_name", "shell_word", "stamp", "json", "cost"],
     &["process", "relocate", "safe_write", "vault"],
     &["git"],
     &["story"],

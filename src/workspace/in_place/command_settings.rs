@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::guard::{HOOKS, mirror, same};
+use super::guard::HOOKS;
 use crate::free_name::free_name;
 use crate::names::attempt_label;
 use crate::story::StoryId;
@@ -96,7 +96,7 @@ impl Workspace {
         }
         for (path, name) in self.git_files() {
             let copy = kept.join(name);
-            if same(&path, &copy) {
+            if self.mirror.same(&path, &copy) {
                 continue;
             }
             if name.starts_with("config") {
@@ -133,7 +133,7 @@ impl Workspace {
             return self.put_back_whole(path, copy, name, label).map(Some);
         }
         let aside = self.aside(name, label);
-        mirror(path, &aside)?;
+        self.mirror.copy(path, &aside)?;
         for key in &keys {
             let values = before.get(key).map_or(&[][..], Vec::as_slice);
             self.repo.replace_in(path, key, values, now.contains_key(key)).await?;
@@ -156,8 +156,8 @@ impl Workspace {
 
     fn put_back_whole(&self, path: &Path, copy: &Path, name: &str, label: &str) -> Result<Notice> {
         let aside = self.aside(name, label);
-        mirror(path, &aside)?;
-        mirror(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+        self.mirror.copy(path, &aside)?;
+        self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
         Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
     }
 

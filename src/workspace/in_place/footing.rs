@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::guard::{mirror, same};
 use crate::error::Problem;
 use crate::free_name::free_name;
 use crate::git::{GitError, RefList};
@@ -233,7 +232,7 @@ impl Workspace {
             return Vec::new();
         }
         let files = self.git_files().into_iter().filter(|(_, name)| name.starts_with("config"));
-        files.map(|(path, name)| (path, kept.join(name))).filter(|(path, copy)| !same(path, copy)).collect()
+        files.map(|(path, name)| (path, kept.join(name))).filter(|(path, copy)| !self.mirror.same(path, copy)).collect()
     }
 
     fn put_configuration_back(&self, changed: &[(PathBuf, PathBuf)]) -> Result<Vec<Notice>> {
@@ -244,8 +243,8 @@ impl Workspace {
     /// Makes a file of git's what its copy is; what it was is kept in the run's directory.
     fn replace_git_file(&self, path: &Path, copy: &Path, name: &str) -> Result<Notice> {
         let aside = self.free_place_for(name);
-        mirror(path, &aside)?;
-        mirror(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+        self.mirror.copy(path, &aside)?;
+        self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
         Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
     }
 

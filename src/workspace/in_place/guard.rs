@@ -1,15 +1,15 @@
 //! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use anyhow::{Context, Result};
 
 use super::footing::{ALTERNATES, ALTERNATES_COPY};
 use super::foreign_refs::Comparison;
+use super::mirror::{rewrite, write_if_changed};
 
 use crate::git::{Oid, RefList, RefUpdate, StashEntry};
 use crate::names::attempt_label;
@@ -79,16 +79,11 @@ impl Workspace {
         let dir = self.guard_dir();
         self.break_seal();
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        write_if_changed(&dir.join("head-log"), &self.repo.head_log_length().to_string())?;
-        write_if_changed(&dir.join("elsewhere"), &self.repo.worked_on_elsewhere().join("\n"))?;
-        write_if_changed(
-            &dir.join("operation-commits"),
-            &self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>(),
-        )?;
-        let footing = self.footing_record();
-        if fs::read(dir.join("footing")).ok().as_ref() != Some(&footing) {
-            fs::write(dir.join("footing"), footing)?;
-        }
+        write_if_changed(&dir.join("head-log"), self.repo.head_log_length().to_string().as_bytes())?;
+        write_if_changed(&dir.join("elsewhere"), self.repo.worked_on_elsewhere().join("\n").as_bytes())?;
+        let commits = self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>();
+        write_if_changed(&dir.join("operation-commits"), commits.as_bytes())?;
+        write_if_changed(&dir.join("footing"), &self.footing_record())?;
         self.keep_git_files(&dir.join("git-dir"))
     }
 
@@ -157,7 +152,7 @@ impl Workspace {
         let mut sparse = false;
         for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
             let copy = kept.join(name);
-            if same(&path, &copy) {
+            if self.mirror.same(&path, &copy) {
                 continue;
             }
             for key in BLINDING {
@@ -250,14 +245,14 @@ impl Workspace {
 
     fn are_kept(&self, asked: impl Fn(&str) -> bool) -> bool {
         let kept = self.guard_dir().join("git-dir");
-        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| same(&path, &kept.join(name)))
+        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| self.mirror.same(&path, &kept.join(name)))
     }
 
     fn keep_git_files(&self, to: &Path) -> Result<()> {
         for (path, name) in self.git_files() {
-            mirror(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            self.mirror.copy(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
             if let Ok(target) = fs::read_link(&path) {
-                rewrite(&to.join(format!("{name}.link")), target.as_os_str().as_bytes())?;
+                write_if_changed(&to.join(format!("{name}.link")), target.as_os_str().as_bytes())?;
             }
         }
         Ok(())
@@ -275,83 +270,21 @@ impl Workspace {
     fn compare_git_files(&self, kept: &Path, label: &str, end: AttemptEnd, findings: &mut Findings) -> Result<()> {
         for (path, name) in self.git_files() {
             let copy = kept.join(name);
-            if same(&path, &copy) || self.is_in_work_tree(&path, kept, name) {
+            if self.mirror.same(&path, &copy) || self.is_in_work_tree(&path, kept, name) {
                 continue;
             }
             let aside = self.aside(name, label);
             if end == AttemptEnd::Landing {
                 // The agent's stays, but it may have been written over something of the user's.
-                mirror(&copy, &aside)?;
+                self.mirror.copy(&copy, &aside)?;
                 let before = aside.exists().then(|| aside.display().to_string());
                 findings.notices.push(Notice::GitFileChanged { name: name.to_owned(), before });
                 continue;
             }
-            mirror(&path, &aside)?;
-            mirror(&copy, &path).with_context(|| format!("cannot restore {}", path.display()))?;
+            self.mirror.copy(&path, &aside)?;
+            self.mirror.copy(&copy, &path).with_context(|| format!("cannot restore {}", path.display()))?;
             findings.notices.push(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() });
         }
         Ok(())
     }
-}
-
-/// Whether two files or directories hold the same. A link is what it points at; one in a directory is just a link.
-pub(super) fn same(one: &Path, other: &Path) -> bool {
-    let names =
-        |dir: &Path| fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<BTreeSet<_>>()).ok();
-    let same_entry = |one: &Path, other: &Path| match (fs::read_link(one), fs::read_link(other)) {
-        (Ok(left), Ok(right)) => left == right,
-        (Err(_), Err(_)) => same(one, other),
-        _ => false,
-    };
-    match (fs::metadata(one), fs::metadata(other)) {
-        (Ok(left), Ok(right)) if left.is_dir() && right.is_dir() => {
-            let (left, right) = (names(one), names(other));
-            left == right && left.is_some_and(|names| names.iter().all(|name| same_entry(&one.join(name), &other.join(name))))
-        }
-        (Ok(left), Ok(right)) if left.is_file() && right.is_file() => {
-            left.len() == right.len() && left.permissions() == right.permissions() && fs::read(one).ok() == fs::read(other).ok()
-        }
-        (Ok(_), Ok(_)) => false,
-        (left, right) => left.is_err() && right.is_err(),
-    }
-}
-
-/// Makes `to` what `from` is: a file, a directory of files, or nothing. Links as in [`same`].
-pub(super) fn mirror(from: &Path, to: &Path) -> io::Result<()> {
-    if same(from, to) {
-        return Ok(());
-    }
-    match to.symlink_metadata() {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(to)?,
-        Ok(_) => fs::remove_file(to)?,
-        Err(_) => {}
-    }
-    let Ok(meta) = fs::metadata(from) else { return Ok(()) };
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    if !meta.is_dir() {
-        return if meta.is_file() { fs::copy(from, to).map(drop) } else { Ok(()) };
-    }
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        match fs::read_link(entry.path()) {
-            Ok(target) => symlink(target, to)?,
-            Err(_) => mirror(&entry.path(), &to)?,
-        }
-    }
-    fs::set_permissions(to, meta.permissions())
-}
-
-/// Writes a file anew, so that a link that somebody has put there is not followed.
-pub(super) fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let _ = fs::remove_file(path);
-    fs::write(path, bytes)
-}
-
-/// Writes only if the content differs: some file systems flush a file that is truncated and rewritten.
-fn write_if_changed(path: &Path, text: &str) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|last| last == text.as_bytes()) { Ok(()) } else { rewrite(path, text.as_bytes()) }
 }

@@ -4,6 +4,7 @@ mod command_settings;
 mod footing;
 mod foreign_refs;
 mod guard;
+mod mirror;
 mod object_links;
 mod operations;
 mod own_refs;
@@ -11,6 +12,7 @@ mod sealed;
 
 pub(in crate::workspace) use footing::Anchor;
 pub(crate) use guard::{AttemptEnd, Findings};
+pub(super) use mirror::Mirror;
 pub(super) use object_links::ObjectLinks;
 pub(crate) use operations::under_way_problem;
 pub(crate) use sealed::OriginalIndex;

@@ -1,28 +1,26 @@
 //! Second names of objects: an agent that deletes refs and runs `git gc --prune=now` takes no object from us. Hard links, so nothing
 //! is copied; they go when the run is closed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 
 use crate::git::Oid;
+use crate::stamp::Stamp;
 use crate::workspace::Workspace;
 
 /// With more loose objects than git itself lets pile up, linking takes too long.
 const MOST: usize = 10_000;
 const PACKS: &str = "pack";
-/// A directory that changed a moment ago may change again without a new time.
-const SETTLED: Duration = Duration::from_secs(2);
 
-/// The directories of objects that have been linked, with their times.
+/// The directories of objects that have been linked, as they were then.
 #[derive(Clone, Debug, Default)]
-pub(in crate::workspace) struct ObjectLinks(Arc<Mutex<BTreeMap<OsString, SystemTime>>>);
+pub(in crate::workspace) struct ObjectLinks(Arc<Mutex<BTreeMap<OsString, Stamp>>>);
 
 impl Workspace {
     fn objects(&self) -> PathBuf {
@@ -47,16 +45,17 @@ impl Workspace {
                 return;
             }
         }
-        for (name, changed) in object_dirs(&objects) {
-            if linked.get(&name) == Some(&changed) {
+        for name in object_dirs(&objects) {
+            let Some(stamp) = Stamp::of(&objects.join(&name)) else { continue };
+            if linked.get(&name) == Some(&stamp) {
                 continue;
             }
             // Some file systems have no hard links, and some users may not link what others own: see the limits.
             if link_all(&objects.join(&name), &links.join(&name)).is_err() {
                 return;
             }
-            if changed.elapsed().is_ok_and(|age| age > SETTLED) {
-                linked.insert(name, changed);
+            if stamp.is_settled() {
+                linked.insert(name, stamp);
             }
         }
     }
@@ -75,9 +74,8 @@ impl Workspace {
     pub(super) fn restore_loose_objects(&self) -> io::Result<()> {
         let (objects, links) = (self.objects(), self.object_links());
         let linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now: BTreeMap<OsString, SystemTime> = object_dirs(&objects).into_iter().collect();
-        let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| now.get(name) != Some(known));
-        for (name, _) in object_dirs(&links).into_iter().filter(|(name, _)| name != PACKS && is_touched(name)) {
+        let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| Stamp::of(&objects.join(name)) != Some(*known));
+        for name in object_dirs(&links).into_iter().filter(|name| name != PACKS && is_touched(name)) {
             link_all(&links.join(&name), &objects.join(&name))?;
         }
         Ok(())
@@ -89,24 +87,30 @@ impl Workspace {
     }
 }
 
-/// The directories that objects are in, with the times of their last change.
-fn object_dirs(objects: &Path) -> Vec<(OsString, SystemTime)> {
-    let entries = fs::read_dir(objects).into_iter().flatten().flatten();
-    let is_ours = |name: &OsString| name == PACKS || name.len() == 2;
-    let dirs = entries.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?.modified().ok()?)));
-    dirs.filter(|(name, _)| is_ours(name)).collect()
+/// The directories that objects are in.
+fn object_dirs(objects: &Path) -> Vec<OsString> {
+    names_in(objects).into_iter().flatten().filter(|name| name == PACKS || name.len() == 2).collect()
 }
 
+fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
+    Ok(fs::read_dir(dir)?.flatten().map(|entry| entry.file_name()).collect())
+}
+
+/// Links what has no name in the other directory yet. Reading that one costs less than a link for every object that has.
 fn link_all(from: &Path, to: &Path) -> io::Result<()> {
-    let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
+    let Ok(names) = names_in(from) else { return Ok(()) };
+    let linked: HashSet<OsString> = match names_in(to) {
+        Ok(names) => names.into_iter().collect(),
+        Err(_) => fs::create_dir_all(to).map(|()| HashSet::new())?,
+    };
     let is_temporary = |name: &str| name.starts_with("tmp_") || name.starts_with('.') || name.ends_with(".lock") || name.ends_with(".keep");
-    let names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let is_missing = |name: &OsString| !linked.contains(name) && !is_temporary(&name.to_string_lossy());
     // A pack is there for git as soon as it has its index.
-    let (last, first): (Vec<OsString>, Vec<OsString>) = names.into_iter().partition(|name| name.to_string_lossy().ends_with(".idx"));
-    fs::create_dir_all(to)?;
-    for name in first.into_iter().chain(last).filter(|name| !is_temporary(&name.to_string_lossy())) {
+    let (last, first): (Vec<OsString>, Vec<OsString>) =
+        names.into_iter().filter(is_missing).partition(|name| name.to_string_lossy().ends_with(".idx"));
+    for name in first.into_iter().chain(last) {
         match fs::hard_link(from.join(&name), to.join(&name)) {
-            // It is linked already, or was packed meanwhile.
+            // It was linked or packed meanwhile.
             Err(error) if !matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => return Err(error),
             _ => {}
         }

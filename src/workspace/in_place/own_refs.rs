@@ -6,7 +6,8 @@ use std::fs;
 use anyhow::Result;
 
 use super::foreign_refs::Comparison;
-use super::guard::{Findings, rewrite};
+use super::guard::Findings;
+use super::mirror::write_if_changed;
 use crate::git::{Oid, RefList, RefUpdate};
 use crate::names::{Names, REFS};
 use crate::workspace::{Notice, Workspace};
@@ -19,11 +20,7 @@ impl Workspace {
         let pin = self.names.pin();
         let pin = pinned.map(|to| RefUpdate::Set { name: pin, to });
         let own = refs.after(pin.as_slice()).without(|name| !name.starts_with(REFS)).lines();
-        let file = self.guard_dir().join(OWN_REFS);
-        if !fs::read_to_string(&file).is_ok_and(|last| last == own) {
-            rewrite(&file, own.as_bytes())?;
-        }
-        Ok(())
+        Ok(write_if_changed(&self.guard_dir().join(OWN_REFS), own.as_bytes())?)
     }
 
     /// Finds refs below `refs/ralph/` that were deleted or moved. The checkpoint moves with the branch, and a run that is at work

@@ -1,15 +1,15 @@
 //! What we have recorded about an attempt, against an agent that writes into it: a copy outside of the repository, and the private
 //! index by its stamp.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-use super::guard::{mirror, same};
 use crate::git::stale;
+use crate::stamp::Stamp;
 use crate::vault::Vault;
 use crate::workspace::Workspace;
 
@@ -30,10 +30,13 @@ pub(in crate::workspace) struct Sealed {
     known: Arc<Mutex<Known>>,
 }
 
+/// Everything in a directory by its path there; directories have no stamp.
+type Records = BTreeMap<PathBuf, Option<Stamp>>;
+
 #[derive(Debug, Default)]
 struct Known {
     /// The records when they were last copied.
-    records: Option<String>,
+    records: Option<Records>,
     /// The private index when the attempt began.
     index: Option<String>,
     /// Records were not what they had been, and are again.
@@ -82,10 +85,10 @@ impl Workspace {
         let (guard, index) = (self.guard_dir(), stamp(&self.private_index()));
         let mut known = self.sealed.known();
         known.index = Some(index.clone());
-        let records = stamps(&guard);
+        let records = records(&guard);
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         if known.records.as_ref() != Some(&records) {
-            mirror(&guard, &vault.path(GUARD)).context("cannot write to the state directory")?;
+            self.mirror.copy(&guard, &vault.path(GUARD)).context("cannot write to the state directory")?;
             known.records = Some(records);
         }
         // Last: a copy that was cut short vouches for nothing.
@@ -98,14 +101,14 @@ impl Workspace {
         let guard = self.guard_dir();
         let mut known = self.sealed.known();
         let restore = |copy: &Path, records: &Path| -> Result<bool> {
-            let differs = copy.exists() && !same(copy, records);
+            let differs = copy.exists() && !self.mirror.same(copy, records);
             if differs {
-                mirror(copy, records).with_context(|| format!("cannot restore {}", records.display()))?;
+                self.mirror.copy(copy, records).with_context(|| format!("cannot restore {}", records.display()))?;
             }
             Ok(differs)
         };
         if vault.path(INDEX_STAMP).exists() {
-            if known.records.is_none() || known.records != Some(stamps(&guard)) {
+            if known.records.is_none() || known.records != Some(records(&guard)) {
                 known.restored |= restore(&vault.path(GUARD), &guard)?;
             }
         } else if vault.path(STEERING_STAMP).exists() {
@@ -168,25 +171,22 @@ fn digest(path: &Path) -> Option<String> {
     Some(hasher.finalize().to_hex().to_string())
 }
 
-/// A file by what changes when somebody writes to it or puts another one in its place.
+/// A stamp as it is written down; empty if nothing is there.
 fn stamp(path: &Path) -> String {
-    match path.symlink_metadata() {
-        Ok(meta) => format!("{} {} {} {} {}", meta.dev(), meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec()),
-        Err(_) => String::new(),
-    }
+    Stamp::of(path).map(|stamp| stamp.to_string()).unwrap_or_default()
 }
 
-/// The stamps of all files in a directory.
-fn stamps(dir: &Path) -> String {
-    let Ok(entries) = fs::read_dir(dir) else { return String::new() };
-    let mut lines: Vec<String> = entries
-        .flatten()
-        .map(|entry| {
-            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-            let inner = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { stamps(&path) } else { stamp(&path) };
-            format!("{name}\n{inner}\n")
-        })
-        .collect();
-    lines.sort();
-    lines.concat()
+fn records(dir: &Path) -> Records {
+    let mut records = Records::new();
+    let mut dirs = vec![PathBuf::new()];
+    while let Some(inner) = dirs.pop() {
+        for entry in fs::read_dir(dir.join(&inner)).into_iter().flatten().flatten() {
+            let path = inner.join(entry.file_name());
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let stamp = if is_dir { None } else { Stamp::of(&entry.path()) };
+            records.insert(path.clone(), stamp);
+            dirs.extend(is_dir.then_some(path));
+        }
+    }
+    records
 }

@@ -46,7 +46,8 @@ impl Workspace {
         repo.place.top.clone_from(&top);
         let anchor = in_place::Anchor::of(&dir, &top);
         let (watched, sealed, object_links, known) = Default::default();
-        Workspace { repo, names, dir, kind: WorkspaceKind::Isolated, watched, anchor, sealed, object_links, known }
+        let mirror = in_place::Mirror::default();
+        Workspace { repo, names, dir, kind: WorkspaceKind::Isolated, watched, anchor, sealed, object_links, known, mirror }
     }
 
     fn top(&self) -> &Path {

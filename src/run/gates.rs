@@ -56,6 +56,7 @@ impl StepRunner<'_> {
             let log = dir.join(format!("{prefix}gate-{}", number + 1));
             let program = self.gate_program(ground, story, attempt, &command);
             let mut stop = self.stop.clone();
+            self.workspace.expect_foreign_writes();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));
             let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
             trail.end_after_child(self.settings.grace.value).await;

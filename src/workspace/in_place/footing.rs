@@ -76,8 +76,11 @@ impl Workspace {
         [place.top.clone(), place.git_dir.clone()].into_iter().chain(written).collect()
     }
 
-    /// Puts right what would keep git from working, without asking git. Costs next to nothing where nothing is wrong.
+    /// Puts right what would keep git from working, without asking git. Once is enough after an agent or a gate.
     pub(crate) fn restore_footing(&self) -> Result<Vec<Notice>> {
+        if self.is_put_right() {
+            return Ok(Vec::new());
+        }
         let mut opened = self.open_up_directories();
         let mut notices: Vec<Notice> = self.put_git_dir_back()?.into_iter().collect();
         opened.extend(self.open_up_directories());
@@ -91,6 +94,7 @@ impl Workspace {
         notices.extend(self.restore_shape()?);
         self.revive_head()?;
         notices.extend(self.restore_alternates()?);
+        self.note_put_right();
         Ok(notices)
     }
 

@@ -41,6 +41,9 @@ struct Known {
     index: Option<String>,
     /// Records were not what they had been, and are again.
     restored: bool,
+    /// What an agent may have done to git's directory and to the records has been put right, and no program has run since that is not
+    /// ours.
+    put_right: bool,
 }
 
 impl Sealed {
@@ -69,6 +72,21 @@ impl Workspace {
         self
     }
 
+    /// From here on, what was put right may be wrong again: an agent or a gate is about to run.
+    pub(crate) fn expect_foreign_writes(&self) {
+        self.sealed.known().put_right = false;
+    }
+
+    /// Git's directory and the records are what they should be.
+    pub(super) fn note_put_right(&self) {
+        self.sealed.known().put_right = true;
+    }
+
+    /// Whether they still are.
+    pub(super) fn is_put_right(&self) -> bool {
+        self.sealed.known().put_right
+    }
+
     /// Before an attempt is recorded: the records are ours to write, and what vouched for them is out of date.
     pub(super) fn break_seal(&self) {
         if let Some(vault) = &self.sealed.vault {
@@ -81,6 +99,7 @@ impl Workspace {
     /// Right before an agent starts: copies the records, links objects, and remembers the private index. Nobody but the agent touches
     /// them until they are unsealed.
     pub(crate) fn seal(&self) -> Result<()> {
+        self.expect_foreign_writes();
         self.link_objects();
         let (guard, index) = (self.guard_dir(), stamp(&self.private_index()));
         let mut known = self.sealed.known();
@@ -100,6 +119,9 @@ impl Workspace {
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         let guard = self.guard_dir();
         let mut known = self.sealed.known();
+        if known.put_right {
+            return Ok(());
+        }
         let restore = |copy: &Path, records: &Path| -> Result<bool> {
             let differs = copy.exists() && !self.mirror.same(copy, records);
             if differs {

@@ -13,7 +13,7 @@ use super::{RunDir, Store};
 use crate::free_name::free_name;
 
 /// What can be made again, or is too much to keep twice.
-const LEFT_OUT: [&str; 6] = ["attempts", MOVED, "index", "stop", "stale-locks", "set-aside"];
+const LEFT_OUT: [&str; 7] = ["attempts", MOVED, "index", "stop", "stale-locks", "set-aside", "walk"];
 /// Where things are moved that git cannot keep.
 const MOVED: &str = "moved";
 

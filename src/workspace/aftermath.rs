@@ -35,6 +35,7 @@ impl Workspace {
         notices.extend(self.restore_unreadable_config().await?);
         self.recover_switch().await?;
         let looked = Instant::now();
+        self.note_walk();
         let alone = self.stands_on(checkpoint) && self.private_index().exists() && self.settings_are_kept();
         let (refs, walked, untouched) = if alone {
             let index = self.private_index();

@@ -79,6 +79,7 @@ pub struct Workspace {
     known: isolated::Known,
     /// Compares what is guarded with its copies.
     mirror: in_place::Mirror,
+    walk_began: switch::WalkBegan,
 }
 
 impl Workspace {
@@ -87,11 +88,14 @@ impl Workspace {
     pub fn in_place(repo: Repo, names: Names, dir: PathBuf) -> Self {
         let anchor = in_place::Anchor::of(&repo.place.common_dir, &repo.place.top);
         let kind = WorkspaceKind::InPlace;
-        let (watched, sealed, object_links, known) = Default::default();
-        let mirror = in_place::Mirror::default();
-        let mut workspace = Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known, mirror };
+        let mut workspace = Workspace::of_kind(kind, repo, names, dir, anchor);
         workspace.pin_conversion();
         workspace
+    }
+
+    fn of_kind(kind: WorkspaceKind, repo: Repo, names: Names, dir: PathBuf, anchor: in_place::Anchor) -> Self {
+        let (watched, sealed, object_links, known, mirror, walk_began) = Default::default();
+        Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known, mirror, walk_began }
     }
 
     /// Where the run keeps its files about the directory.

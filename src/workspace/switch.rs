@@ -3,10 +3,11 @@
 //! git checks every file and then writes all of them, and an edit in between is lost. So what is about to change is renamed out of
 //! the work tree first, and looked at once more: what is not as the snapshot has it is somebody's edit, and is kept.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
@@ -30,7 +31,35 @@ pub(crate) struct Switch<'a> {
     pub label: &'a str,
 }
 
+/// When the last walk began, by the clock that files get their times from; none if that is not known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WalkBegan(Arc<Mutex<Option<(i64, i64)>>>);
+
+/// A file that was renamed out of the work tree.
+struct Aside {
+    path: PathBuf,
+    /// The file right before, if the snapshot is known to hold it as it was then.
+    in_snapshot: Option<Metadata>,
+}
+
+impl Aside {
+    /// Whether the file is still what the snapshot holds, as far as that can be told without git.
+    fn is_unchanged(&self, dir: &Path) -> bool {
+        let looks = |meta: &Metadata| (meta.ino(), meta.len(), meta.mode(), meta.mtime(), meta.mtime_nsec());
+        let now = dir.join(&self.path).symlink_metadata();
+        self.in_snapshot.as_ref().is_some_and(|before| now.is_ok_and(|now| looks(&now) == looks(before)))
+    }
+}
+
 impl Workspace {
+    /// Before a walk: a file that was changed last before this moment is in the snapshot just as it is.
+    pub(super) fn note_walk(&self) {
+        let file = self.dir.join("walk");
+        let _ = fs::remove_file(&file);
+        let began = File::create_new(&file).and_then(|file| file.metadata()).map(|meta| (meta.ctime(), meta.ctime_nsec()));
+        *self.walk_began.0.lock().unwrap_or_else(PoisonError::into_inner) = began.ok();
+    }
+
     fn set_aside_dir(&self) -> PathBuf {
         self.dir.join("set-aside")
     }
@@ -66,7 +95,7 @@ impl Workspace {
 
     /// Completes a switch that was cut short if git had done its part, and takes it back otherwise.
     pub(crate) async fn recover_switch(&self) -> Result<()> {
-        let aside = files_below(&self.set_aside_dir());
+        let aside: Vec<Aside> = files_below(&self.set_aside_dir()).into_iter().map(|path| Aside { path, in_snapshot: None }).collect();
         if self.has_switched() { self.keep_late_edits(&aside, "set-aside", &mut Vec::new()).await } else { self.return_aside(&aside) }
     }
 
@@ -77,17 +106,17 @@ impl Workspace {
     }
 
     /// Renames the files out of the work tree that are about to change.
-    fn set_aside(&self, changes: &[PathChange]) -> Result<Vec<PathBuf>> {
+    fn set_aside(&self, changes: &[PathChange]) -> Result<Vec<Aside>> {
         let is_file = |mode: u32| mode != 0 && mode != GITLINK;
+        let walk_began = *self.walk_began.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut aside = Vec::new();
         for change in changes.iter().filter(|change| is_file(change.old_mode)) {
             let (from, to) = (self.repo.place.top.join(&change.path), self.set_aside_dir().join(&change.path));
-            if !from.symlink_metadata().is_ok_and(|meta| meta.is_file() || meta.is_symlink()) {
-                continue;
-            }
+            let Some(meta) = from.symlink_metadata().ok().filter(|meta| meta.is_file() || meta.is_symlink()) else { continue };
+            let in_snapshot = walk_began.is_some_and(|began| (meta.ctime(), meta.ctime_nsec()) < began).then_some(meta);
             fs::create_dir_all(to.parent().unwrap_or(&self.dir))?;
             match fs::rename(&from, &to) {
-                Ok(()) => aside.push(change.path.clone()),
+                Ok(()) => aside.push(Aside { path: change.path.clone(), in_snapshot }),
                 // On another file system git's own check has to do.
                 Err(error) if error.kind() == io::ErrorKind::CrossesDevices => break,
                 Err(_) => {}
@@ -97,9 +126,13 @@ impl Workspace {
     }
 
     /// Moves away what somebody has put where files were set aside; says whether there was anything.
-    fn move_written_aside(&self, aside: &[PathBuf], label: &str, notices: &mut Vec<Notice>) -> Result<bool> {
+    fn move_written_aside(&self, aside: &[Aside], label: &str, notices: &mut Vec<Notice>) -> Result<bool> {
         let mut found = false;
-        for path in aside.iter().filter(|path| self.repo.place.top.join(path).symlink_metadata().is_ok_and(|meta| !meta.is_dir())) {
+        for path in aside
+            .iter()
+            .map(|aside| &aside.path)
+            .filter(|path| self.repo.place.top.join(path).symlink_metadata().is_ok_and(|meta| !meta.is_dir()))
+        {
             let to = self.move_aside(path, label)?;
             notices.push(Notice::LateEdit { path: path.display().to_string(), to: to.display().to_string() });
             found = true;
@@ -108,18 +141,12 @@ impl Workspace {
     }
 
     /// Keeps those of the files set aside that are not as the index of the snapshot knows them, and lets the others go.
-    async fn keep_late_edits(&self, aside: &[PathBuf], label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+    async fn keep_late_edits(&self, aside: &[Aside], label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         let (dir, before) = (self.set_aside_dir(), self.index_before());
         if !aside.is_empty() {
-            let mut edited = self.index_repo().edited_in(&dir, &before).await;
-            if edited.is_err() {
-                edited = self.index_repo().edited_in(&dir, &before).await;
-            }
-            // Where git cannot tell, all of them are kept.
-            let is_late = |path: &&PathBuf| edited.as_ref().map_or(true, |edited| edited.contains(*path));
-            for path in aside.iter().filter(is_late) {
-                let to = self.free_place(path, label)?;
-                fs::rename(dir.join(path), &to).with_context(|| format!("cannot move {}", path.display()))?;
+            for path in self.late_edits(aside, &dir, &before).await {
+                let to = self.free_place(&path, label)?;
+                fs::rename(dir.join(&path), &to).with_context(|| format!("cannot move {}", path.display()))?;
                 notices.push(Notice::LateEdit { path: path.display().to_string(), to: to.display().to_string() });
             }
             fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
@@ -128,9 +155,23 @@ impl Workspace {
         Ok(())
     }
 
+    /// Those of the files set aside that are not as the index of the snapshot knows them. git is asked where times do not tell.
+    async fn late_edits(&self, aside: &[Aside], dir: &Path, index: &Path) -> Vec<PathBuf> {
+        if aside.iter().all(|aside| aside.is_unchanged(dir)) {
+            return Vec::new();
+        }
+        let mut edited = self.index_repo().edited_in(dir, index).await;
+        if edited.is_err() {
+            edited = self.index_repo().edited_in(dir, index).await;
+        }
+        // Where git cannot tell, all of them are kept.
+        let is_late = |path: &PathBuf| edited.as_ref().map_or(true, |edited| edited.contains(path));
+        aside.iter().map(|aside| aside.path.clone()).filter(is_late).collect()
+    }
+
     /// Puts back what was set aside. What has its place taken is kept among what was moved.
-    fn return_aside(&self, aside: &[PathBuf]) -> Result<()> {
-        for path in aside {
+    fn return_aside(&self, aside: &[Aside]) -> Result<()> {
+        for Aside { path, .. } in aside {
             let (from, place) = (self.set_aside_dir().join(path), self.repo.place.top.join(path));
             let is_free = place.symlink_metadata().is_err() && place.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok());
             let to = if is_free { place } else { self.free_place(path, "set-aside")? };

@@ -112,8 +112,8 @@ impl Workspace {
     pub(in crate::workspace) async fn sparse_differs(&self) -> Result<bool> {
         let kept = self.guard_dir().join("git-dir");
         for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
-            let key = "core.sparseCheckout";
-            if self.repo.setting_in(&kept.join(name), key).await? != self.repo.setting_in(&path, key).await? {
+            let (copy, key) = (kept.join(name), "core.sparseCheckout");
+            if !self.mirror.same(&path, &copy) && self.repo.setting_in(&copy, key).await? != self.repo.setting_in(&path, key).await? {
                 return Ok(true);
             }
         }

@@ -16,9 +16,6 @@ use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
-/// Settings under which git sees another work tree, or less of this one.
-const BLINDING: [&str; 4] = ["core.worktree", "core.bare", "core.sparseCheckout", "core.ignoreStat"];
-
 pub(super) const HOOKS: &str = "hooks";
 
 /// What the end of an attempt means for the things around it.
@@ -141,29 +138,10 @@ impl Workspace {
         }
         let kept = self.guard_dir().join("git-dir");
         if end == AttemptEnd::Landing {
-            findings.sparse = self.unblind(&kept).await?;
+            findings.sparse = self.sparse_differs().await?;
         }
         self.compare_git_files(&kept, &label, end, &mut findings)?;
         Ok(findings)
-    }
-
-    /// Puts the settings back that would make git blind; says whether files had been hidden from it.
-    async fn unblind(&self, kept: &Path) -> Result<bool> {
-        let mut sparse = false;
-        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
-            let copy = kept.join(name);
-            if self.mirror.same(&path, &copy) {
-                continue;
-            }
-            for key in BLINDING {
-                let (was, is) = (self.repo.setting_in(&copy, key).await?, self.repo.setting_in(&path, key).await?);
-                if was != is {
-                    sparse |= key == "core.sparseCheckout";
-                    self.repo.set_in(&path, key, was.as_deref()).await?;
-                }
-            }
-        }
-        Ok(sparse)
     }
 
     /// Finds out what the stash should hold: the user's entries in their order, without those that the failed agent made. What this

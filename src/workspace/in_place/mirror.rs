@@ -29,14 +29,15 @@ impl Mirror {
 
     fn same_directories(&self, one: &Path, other: &Path) -> bool {
         let (Ok(left), Ok(right)) = (entries(one), entries(other)) else { return false };
-        left == right && left.iter().all(|(name, is_link)| self.same_entries(&one.join(name), &other.join(name), *is_link))
+        left == right && left.iter().all(|(name, kind)| self.same_entries(&one.join(name), &other.join(name), *kind))
     }
 
-    fn same_entries(&self, one: &Path, other: &Path, are_links: bool) -> bool {
-        if are_links {
-            return fs::read_link(one).is_ok_and(|left| fs::read_link(other).is_ok_and(|right| left == right));
+    fn same_entries(&self, one: &Path, other: &Path, kind: Kind) -> bool {
+        match kind {
+            Kind::Link => fs::read_link(one).is_ok_and(|left| fs::read_link(other).is_ok_and(|right| left == right)),
+            Kind::Directory => self.same_directories(one, other),
+            Kind::Other => self.same(one, other),
         }
-        self.same(one, other)
     }
 
     fn same_files(&self, (one, left): (&Path, &Metadata), (other, right): (&Path, &Metadata)) -> bool {
@@ -77,30 +78,54 @@ impl Mirror {
         if meta.is_file() { fs::copy(from, to).map(drop) } else { Ok(()) }
     }
 
+    /// Makes `to` anew what `from` is. Both are in directories, where a link is just a link.
+    pub fn replace_entry(&self, from: &Path, to: &Path) -> io::Result<()> {
+        remove(to)?;
+        match fs::read_link(from) {
+            Ok(target) => symlink(target, to),
+            Err(_) => self.copy(from, to),
+        }
+    }
+
     fn copy_entries(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (wanted, found) = (entries(from)?, entries(to)?);
         for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
             remove(&to.join(name))?;
         }
-        for (name, is_link) in &wanted {
-            let (from, to) = (from.join(name), to.join(name));
-            let was_link = found.get(name);
-            if was_link == Some(is_link) && *is_link && self.same_entries(&from, &to, true) {
-                continue;
+        for (name, kind) in &wanted {
+            let (from, to, is_alike) = (from.join(name), to.join(name), found.get(name) == Some(kind));
+            if is_alike && *kind == Kind::Directory {
+                self.copy_entries(&from, &to)?;
+            } else if !is_alike || !self.same_entries(&from, &to, *kind) {
+                self.replace_entry(&from, &to)?;
             }
-            if *is_link || was_link == Some(&true) {
-                remove(&to)?;
-            }
-            if *is_link { symlink(fs::read_link(&from)?, &to)? } else { self.copy(&from, &to)? }
         }
         let permissions = fs::metadata(from)?.permissions();
         if fs::metadata(to)?.permissions() == permissions { Ok(()) } else { fs::set_permissions(to, permissions) }
     }
 }
 
-/// The names in a directory, and whether each is a link.
-fn entries(dir: &Path) -> io::Result<BTreeMap<OsString, bool>> {
-    fs::read_dir(dir)?.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?.is_symlink())))).collect()
+/// What a name in a directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Link,
+    Directory,
+    Other,
+}
+
+impl From<fs::FileType> for Kind {
+    fn from(kind: fs::FileType) -> Self {
+        match kind {
+            kind if kind.is_symlink() => Kind::Link,
+            kind if kind.is_dir() => Kind::Directory,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// The names in a directory with their kinds.
+fn entries(dir: &Path) -> io::Result<BTreeMap<OsString, Kind>> {
+    fs::read_dir(dir)?.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?.into())))).collect()
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -45,8 +45,7 @@ impl Workspace {
                 return;
             }
         }
-        for name in object_dirs(&objects) {
-            let Some(stamp) = Stamp::of(&objects.join(&name)) else { continue };
+        for (name, stamp) in object_dirs(&objects) {
             if linked.get(&name) == Some(&stamp) {
                 continue;
             }
@@ -74,8 +73,9 @@ impl Workspace {
     pub(super) fn restore_loose_objects(&self) -> io::Result<()> {
         let (objects, links) = (self.objects(), self.object_links());
         let linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| Stamp::of(&objects.join(name)) != Some(*known));
-        for name in object_dirs(&links).into_iter().filter(|name| name != PACKS && is_touched(name)) {
+        let now: BTreeMap<OsString, Stamp> = object_dirs(&objects).collect();
+        let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| now.get(name) != Some(known));
+        for name in names_in(&links).into_iter().flatten().filter(|name| name != PACKS && is_touched(name)) {
             link_all(&links.join(&name), &objects.join(&name))?;
         }
         Ok(())
@@ -87,9 +87,11 @@ impl Workspace {
     }
 }
 
-/// The directories that objects are in.
-fn object_dirs(objects: &Path) -> Vec<OsString> {
-    names_in(objects).into_iter().flatten().filter(|name| name == PACKS || name.len() == 2).collect()
+/// The directories that objects are in, as they are now.
+fn object_dirs(objects: &Path) -> impl Iterator<Item = (OsString, Stamp)> {
+    let entries = fs::read_dir(objects).into_iter().flatten().flatten();
+    let dirs = entries.map(|entry| (entry.file_name(), entry)).filter(|(name, _)| name == PACKS || name.len() == 2);
+    dirs.filter_map(|(name, entry)| Some((name, Stamp::from(&entry.metadata().ok()?))))
 }
 
 fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -106,12 +107,20 @@ impl Workspace {
         known.index = Some(index.clone());
         let records = records(&guard);
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
-        if known.records.as_ref() != Some(&records) {
-            self.mirror.copy(&guard, &vault.path(GUARD)).context("cannot write to the state directory")?;
-            known.records = Some(records);
-        }
+        let last = known.records.take();
+        self.copy_records(last.as_ref(), &records, &vault.path(GUARD)).context("cannot write to the state directory")?;
+        known.records = Some(records);
         // Last: a copy that was cut short vouches for nothing.
         vault.write(INDEX_STAMP, index.as_bytes()).context("cannot write to the state directory")
+    }
+
+    /// Copies what is not as it was when it was last copied; everything, where this process has not done that yet.
+    fn copy_records(&self, last: Option<&Records>, now: &Records, to: &Path) -> io::Result<()> {
+        let guard = self.guard_dir();
+        let Some(last) = last else { return self.mirror.copy(&guard, to) };
+        let gone = last.keys().filter(|path| !now.contains_key(*path));
+        let changed = now.iter().filter(|(path, stamp)| last.get(*path) != Some(*stamp)).map(|(path, _)| path);
+        gone.chain(changed).try_for_each(|path| self.mirror.replace_entry(&guard.join(path), &to.join(path)))
     }
 
     /// Records that somebody has written to since they were sealed are restored. Doing it twice is harmless.

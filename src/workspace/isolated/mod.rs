@@ -45,9 +45,7 @@ impl Workspace {
         repo.git = repo.git.elsewhere(&top, Some(&user.place.git_dir)).with_index(dir.join("no-index"));
         repo.place.top.clone_from(&top);
         let anchor = in_place::Anchor::of(&dir, &top);
-        let (watched, sealed, object_links, known) = Default::default();
-        let mirror = in_place::Mirror::default();
-        Workspace { repo, names, dir, kind: WorkspaceKind::Isolated, watched, anchor, sealed, object_links, known, mirror }
+        Workspace::of_kind(WorkspaceKind::Isolated, repo, names, dir, anchor)
     }
 
     fn top(&self) -> &Path {

@@ -311,26 +311,14 @@ impl Repo {
         self.git.call(["update-ref", "-m", reason, "--no-deref", "HEAD", oid.as_str()]).output().await.map(drop)
     }
 
-    /// Sets or removes a key in one configuration file.
-    ///
-    /// # Errors
-    /// If git fails.
-    pub async fn set_in(&self, file: &Path, key: &str, value: Option<&str>) -> Result<()> {
-        let mut args = vec![OsStr::new("config"), "--file".as_ref(), file.as_ref()];
-        match value {
-            Some(value) => args.extend([OsStr::new("--replace-all"), key.as_ref(), value.as_ref()]),
-            None => args.extend([OsStr::new("--unset-all"), key.as_ref()]),
-        }
-        self.git.call(args).output().await.map(drop)
-    }
-
     /// Gives a key in one configuration file other values; `there` says whether it has any now.
     ///
     /// # Errors
     /// If git fails.
     pub async fn replace_in(&self, file: &Path, key: &str, values: &[OsString], there: bool) -> Result<()> {
         if there {
-            self.set_in(file, key, None).await?;
+            let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--unset-all".as_ref(), key.as_ref()];
+            self.git.call(args).output().await?;
         }
         for value in values {
             let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--add".as_ref(), key.as_ref(), value];

@@ -267,6 +267,10 @@ impl StepRunner<'_> {
                 let ended = self.attempt(&self.ground(0), &task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?;
                 let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
                 let lost = self.backup.restore().context("cannot restore the run's files")?;
+                if lost {
+                    // A second name holds what was written to the first one: the records have to be looked at again.
+                    self.workspace.expect_foreign_writes();
+                }
                 let lost = lost.then_some(Notice::StateRestored {});
                 let mut events: Vec<Event> = footing.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
                 // From here on nothing that the agent has written decides how it is judged and landed.

@@ -73,7 +73,7 @@ impl Workspace {
         self
     }
 
-    /// From here on, what was put right may be wrong again: an agent or a gate is about to run.
+    /// What was put right may be wrong again: an agent or a gate is about to run, or files that one has written to came back.
     pub(crate) fn expect_foreign_writes(&self) {
         self.sealed.known().put_right = false;
     }

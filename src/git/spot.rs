@@ -19,7 +19,13 @@ impl Spot {
     /// The repository that a directory is in.
     #[must_use]
     pub fn above(dir: &Path) -> Option<Spot> {
-        dir.ancestors().find_map(|top| Some(Spot::of(git_dir_in(top)?, top.to_owned())))
+        dir.ancestors().find_map(Spot::in_top)
+    }
+
+    /// The repository whose work tree has this top.
+    #[must_use]
+    pub fn in_top(top: &Path) -> Option<Spot> {
+        Some(Spot::of(git_dir_in(top)?, top.to_owned()))
     }
 
     /// The repository with this git directory and work tree.

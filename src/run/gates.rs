@@ -11,6 +11,7 @@ use super::{Activity, Event, Outcome, RunDir, gate};
 use crate::config::Settings;
 use crate::process::{Exit, Program, Trail};
 use crate::safe_write;
+use crate::shell_word::quoted;
 use crate::story::Story;
 
 /// The gates of one story.
@@ -94,12 +95,11 @@ impl StepRunner<'_> {
         self.attempt_dir(story, attempt)?;
         safe_write::write(&file, self.branch.names.checkpoint_message(story, attempt).as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
-        let quoted = file.display().to_string().replace('\'', "'\\''");
         // A private clone has no hooks: those of the user's checkout are run.
         let git = if self.pool.is_some() { format!("git -c core.hooksPath={}", self.users_hooks().await?) } else { "git".to_owned() };
         Ok(vec![
             format!("git add -A && {git} hook run --ignore-missing pre-commit"),
-            format!("{git} hook run --ignore-missing commit-msg -- '{quoted}'"),
+            format!("{git} hook run --ignore-missing commit-msg -- {}", quoted(&file.display().to_string())),
         ])
     }
 

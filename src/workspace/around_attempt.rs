@@ -14,8 +14,9 @@ impl Workspace {
     pub(crate) async fn record_files(&self, label: &str, checkpoint: &Oid) -> Result<()> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
         self.copy_ignored(label).context("cannot copy ignored files")?;
-        self.copy_nested(label)?;
+        self.copy_repositories(label)?;
         self.keep_submodules_before(checkpoint, label).await?;
+        self.copy_git_dirs(label)?;
         match self.kind {
             WorkspaceKind::InPlace => self.guard_git_files(),
             WorkspaceKind::Isolated => Ok(()),

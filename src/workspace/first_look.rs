@@ -67,6 +67,7 @@ impl Workspace {
             None => self.repo.empty_tree().await?,
         };
         self.keep_submodules_at_start().await?;
+        self.copy_git_dirs("start")?;
         let scan = scene.scan.completed(&self.repo.place.top, &protected);
         self.keep_raw_bytes(&self.repo.diff_trees(&committed, &snapshot.tree).await?, &scan).await?;
         Ok(FirstLook { tree: snapshot.tree, staged: scene.staged, notices })

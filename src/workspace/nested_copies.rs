@@ -2,6 +2,9 @@
 //!
 //! Objects are hard links, because git never writes into one; everything else is a copy. A copy is never overwritten: it is in
 //! `nested-copies/<label>/`, and the two lists say where the last copy of every repository is.
+//!
+//! Where `.git` is a file, the git directory is elsewhere: that of a submodule, or that of a linked work tree. It is copied as well,
+//! in `nested-copies/<label>.git/`, and the lists name it by its whole path.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -17,14 +20,17 @@ use anyhow::{Context, Result};
 use super::ignored_copies::{Treatment, copy_entry, same};
 use super::path_set::PathSet;
 use super::raw_bytes::TOGETHER;
+use super::submodules::file_name;
 use super::{Moment, Notice, Workspace, nul_records};
 use crate::free_name::free_name;
+use crate::git::Spot;
+use crate::relocate::relocate;
 use crate::stamp::Stamp;
 
 /// A repository with more files than this is not copied.
 const MANY: usize = 20_000;
-/// Below this directory of a repository nothing is ever written into.
-const OBJECTS: &str = ".git/objects";
+/// Below these directories of a repository, or of a git directory, nothing is ever written into.
+const OBJECTS: [&str; 2] = [".git/objects", "objects"];
 
 /// A repository as it was at some moment.
 #[derive(Clone, Debug, Default)]
@@ -68,34 +74,95 @@ impl Workspace {
         PathSet::load(&self.embedded_file()).unwrap_or_default()
     }
 
-    /// Every repository that is there with its own git directory: tracked as a gitlink, untracked, or ignored.
+    /// Every repository that is there, and every git directory that one of them or a submodule has elsewhere. A submodule itself is
+    /// kept in its own refs.
     fn nested_repositories(&self) -> Vec<PathBuf> {
         let (known, embedded, ignored) = (self.known_nested(), self.embedded(), self.protected());
-        let all = known.paths().chain(embedded.paths()).chain(ignored.paths());
-        let mut paths: Vec<PathBuf> = all.filter(|path| self.repo.place.top.join(path).join(".git").is_dir()).cloned().collect();
-        paths.sort();
-        paths.dedup();
+        let top = &self.repo.place.top;
+        let mut paths = Vec::new();
+        for path in known.paths().chain(embedded.paths()).chain(ignored.paths()).chain(&self.registered_submodules()) {
+            let at = top.join(path);
+            if at.join(".git").is_dir() {
+                paths.push(path.clone());
+            } else if let Some(git_dir) = git_dir_elsewhere(&at) {
+                let is_linked = git_dir.join("commondir").exists();
+                let is_submodule = self.is_of_a_submodule(&git_dir);
+                // Any other git directory may be a whole repository that has nothing to do with this one.
+                if is_linked || is_submodule {
+                    paths.push(git_dir);
+                }
+                if !is_submodule && !embedded.covers(path) {
+                    paths.push(path.clone());
+                }
+            }
+        }
         paths
+    }
+
+    /// Whether a git directory is where git puts those of submodules.
+    pub(super) fn is_of_a_submodule(&self, git_dir: &Path) -> bool {
+        let place = &self.repo.place;
+        [&place.git_dir, &place.common_dir].into_iter().any(|dir| git_dir.starts_with(dir.join("modules")))
+    }
+
+    /// The repositories that no index names and whose git directory is where git puts those of submodules.
+    /// Those with a record in `records` may have been removed since.
+    pub(super) fn stray_submodules(&self, records: &Path) -> Vec<PathBuf> {
+        let is_one = |path: &&PathBuf| {
+            git_dir_elsewhere(&self.repo.place.top.join(path)).is_some_and(|dir| self.is_of_a_submodule(&dir))
+                || records.join(file_name(path)).exists()
+        };
+        let (known, ignored) = (self.known_nested(), self.protected());
+        known.paths().chain(ignored.paths()).filter(is_one).cloned().collect()
+    }
+
+    /// Where the copy of a repository is, or that of a git directory.
+    fn nested_copy(&self, home: &str, path: &Path) -> PathBuf {
+        if path.is_absolute() {
+            self.nested_dir().join(format!("{home}.git")).join(file_name(path))
+        } else {
+            self.nested_dir().join(home).join(path)
+        }
     }
 
     /// Copies the repositories as they are before the run; says which are too big.
     pub(super) fn copy_nested_at_start(&self) -> Result<Vec<Notice>> {
-        self.copy_nested("start")?;
+        self.copy_nested("start", |path| !path.is_absolute())?;
         let copies = self.load_nested(Moment::Attempt);
         self.save_nested_copies(Moment::Start, &copies)?;
-        let uncopied = copies.iter().filter(|(_, copy)| copy.home.is_none());
+        let uncopied = copies.iter().filter(|(path, copy)| copy.home.is_none() && !path.is_absolute());
         Ok(uncopied.map(|(path, _)| Notice::NestedUncopied { path: path.display().to_string() }).collect())
     }
 
-    /// Copies the repositories as they are before an attempt; those that are as they were at the last copy need none.
-    pub(super) fn copy_nested(&self, label: &str) -> Result<()> {
-        let (paths, last) = (self.nested_repositories(), self.load_nested(Moment::Attempt));
+    /// Copies the repositories as they are before an attempt.
+    pub(super) fn copy_repositories(&self, label: &str) -> Result<()> {
+        self.copy_nested(label, |path| !path.is_absolute())
+    }
+
+    /// Copies the git directories that are elsewhere: last, because submodules are kept in refs there.
+    pub(super) fn copy_git_dirs(&self, label: &str) -> Result<()> {
+        self.copy_nested(label, Path::is_absolute)
+    }
+
+    /// Copies what is meant; what is as it was at the last copy needs none.
+    fn copy_nested(&self, label: &str, is_meant: fn(&Path) -> bool) -> Result<()> {
+        let (mut paths, last) = (self.nested_repositories(), self.load_nested(Moment::Attempt));
         if paths.is_empty() && last.is_empty() {
             return Ok(());
         }
+        // A submodule that is not checked out any more has its commits all the same.
+        paths.extend(last.keys().filter(|path| path.is_absolute() && is_git_dir(path)).cloned());
+        paths.retain(|path| is_meant(path));
+        paths.sort();
+        paths.dedup();
+        let others = last.iter().filter(|(path, _)| !is_meant(path)).map(|(path, copy)| (path.clone(), copy.clone()));
+        let mut copies: BTreeMap<PathBuf, NestedCopy> = others.collect();
         let dir = self.nested_dir();
-        let label = free_name(label.to_owned(), |number| format!("{label}.{number}"), |label| dir.join(label).exists());
-        let mut copies = BTreeMap::new();
+        let label = free_name(
+            label.to_owned(),
+            |number| format!("{label}.{number}"),
+            |label| dir.join(label).exists() || dir.join(format!("{label}.git")).exists(),
+        );
         for path in paths {
             let at = self.repo.place.top.join(&path);
             let survey = Survey::of(&at);
@@ -107,7 +174,7 @@ impl Workspace {
                     let _ = fs::remove_dir_all(&new);
                     fs::create_dir_all(&new)?;
                     copy_tree(&at, &new.join("copy"), Path::new("")).with_context(|| format!("cannot copy {}", at.display()))?;
-                    let to = dir.join(&label).join(&path);
+                    let to = self.nested_copy(&label, &path);
                     fs::create_dir_all(to.parent().unwrap_or(&dir))?;
                     fs::rename(new.join("copy"), &to)?;
                     Some(label.clone())
@@ -130,7 +197,7 @@ impl Workspace {
         if !copy.stamp.is_empty() && Survey::of(&at).is_some_and(|survey| survey.stamp() == copy.stamp) {
             return true;
         }
-        copy.home.as_ref().is_some_and(|home| same_tree(&at, &self.nested_dir().join(home).join(path), Path::new("")))
+        copy.home.as_ref().is_some_and(|home| same_tree(&at, &self.nested_copy(home, path), Path::new("")))
     }
 
     /// Puts the repositories right after an attempt, or at the end of the run. What they had become is moved to the label's directory
@@ -139,7 +206,7 @@ impl Workspace {
         let moment = if let Treatment::BackTo(moment) = wanted { moment } else { Moment::Attempt };
         let embedded = self.embedded();
         let mut notices = Vec::new();
-        for (path, copy) in self.load_nested(moment) {
+        for (path, copy) in self.load_nested(moment).into_iter().filter(|(path, _)| !path.is_absolute()) {
             let (at, name) = (self.repo.place.top.join(&path), path.display().to_string());
             let is_there = at.join(".git").symlink_metadata().is_ok();
             let Some(home) = &copy.home else {
@@ -151,9 +218,11 @@ impl Workspace {
             if self.is_as_copied(&path, &copy) {
                 continue;
             }
-            let from = self.nested_dir().join(home).join(&path);
-            // A landed attempt may have worked in it, or have removed it from what is tracked.
-            if wanted == Treatment::KeepEdits && (is_there || embedded.covers(&path)) {
+            let from = self.nested_copy(home, &path);
+            // A landed attempt may have worked in it, or have removed it from what is tracked. Where `.git` is a file, the branch that
+            // is checked out there is another repository's, or is guarded with all others: files alone are not turned back.
+            let stays = wanted == Treatment::KeepEdits || from.join(".git").is_file();
+            if stays && (is_there || embedded.covers(&path)) {
                 notices.push(Notice::NestedEdited { path: name, copy: from.display().to_string() });
                 continue;
             }
@@ -163,6 +232,38 @@ impl Workspace {
             notices.push(Notice::NestedRestored { path: name, kept });
         }
         Ok(notices)
+    }
+
+    /// Puts back the git directories of submodules and linked work trees that are gone or that git would refuse: while one is missing,
+    /// git adds nothing at all. Doing it twice is harmless.
+    pub(super) fn restore_git_dirs(&self) -> Result<Vec<Notice>> {
+        let mut notices = Vec::new();
+        for (path, copy) in self.load_nested(Moment::Attempt).into_iter().filter(|(path, _)| path.is_absolute() && !is_git_dir(path)) {
+            let name = path.display().to_string();
+            let Some(home) = &copy.home else {
+                notices.push(Notice::NestedLost { path: name });
+                continue;
+            };
+            let kept = if path.symlink_metadata().is_err() {
+                None
+            } else {
+                let to = self.free_place(Path::new(&file_name(&path)), "broken")?;
+                relocate(&path, &to).with_context(|| format!("cannot move {} to {}", path.display(), to.display()))?;
+                Some(to.display().to_string())
+            };
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            copy_tree(&self.nested_copy(home, &path), &path, Path::new("")).with_context(|| format!("cannot restore {name}"))?;
+            notices.push(Notice::NestedRestored { path: name, kept });
+        }
+        Ok(notices)
+    }
+
+    /// Gives a git directory the objects that it had when it was last copied.
+    pub(super) fn restore_objects_of(&self, git_dir: &Path) -> Result<()> {
+        let copies = self.load_nested(Moment::Attempt);
+        let Some(home) = copies.get(git_dir).and_then(|copy| copy.home.as_ref()) else { return Ok(()) };
+        let from = self.nested_copy(home, git_dir).join("objects");
+        link_missing(&from, &git_dir.join("objects")).with_context(|| format!("cannot restore objects of {}", git_dir.display()))
     }
 
     /// Moves away what is where a repository was; git leaves an empty directory there.
@@ -222,11 +323,11 @@ impl Survey {
 
     fn note(&mut self, path: &Path, meta: &Metadata) {
         self.entries += 1;
-        if meta.is_file() && !path.starts_with(OBJECTS) {
+        if meta.is_file() && !is_object(path) {
             self.bytes += meta.len();
         }
         // The times of a directory say nothing that its entries do not, and a linked object has a new time with every link.
-        let time = if meta.is_dir() || path.starts_with(OBJECTS) { (0, 0) } else { (meta.ctime(), meta.ctime_nsec()) };
+        let time = if meta.is_dir() || is_object(path) { (0, 0) } else { (meta.ctime(), meta.ctime_nsec()) };
         self.is_new |= time != (0, 0) && !Stamp::from(meta).is_settled();
         (path, meta.ino(), meta.mode(), time).hash(&mut self.hasher);
     }
@@ -234,6 +335,22 @@ impl Survey {
     fn stamp(self) -> String {
         if self.is_new { String::new() } else { format!("{:016x}", self.hasher.finish()) }
     }
+}
+
+/// The git directory that a file `.git` in this directory leads to.
+fn git_dir_elsewhere(top: &Path) -> Option<PathBuf> {
+    let is_file = top.join(".git").symlink_metadata().ok()?.is_file();
+    let git_dir = if is_file { Spot::in_top(top)?.git_dir } else { return None };
+    is_git_dir(&git_dir).then_some(git_dir)
+}
+
+/// Whether git takes a directory for one of its own: that of a repository, or that of a linked work tree.
+pub(super) fn is_git_dir(dir: &Path) -> bool {
+    dir.join("HEAD").is_file() && (dir.join("commondir").is_file() || (dir.join("objects").is_dir() && dir.join("refs").is_dir()))
+}
+
+fn is_object(path: &Path) -> bool {
+    OBJECTS.iter().any(|dir| path.starts_with(dir))
 }
 
 /// The names in a directory, in order.
@@ -252,13 +369,30 @@ fn copy_tree(from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
         if meta.is_dir() {
             copy_tree(&from, &to, &inner)?;
         } else if meta.is_symlink() || meta.is_file() {
-            let linked = inner.starts_with(OBJECTS) && fs::hard_link(&from, &to).is_ok();
+            let linked = is_object(&inner) && fs::hard_link(&from, &to).is_ok();
             if !linked {
                 copy_entry(&from, &to)?;
             }
         }
     }
     fs::set_permissions(to, fs::metadata(from)?.permissions())
+}
+
+/// Gives every file below a directory that is missing in another one a name there.
+fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    // A pack is there for git as soon as it has its index.
+    let mut names = names_in(from);
+    names.sort_by_key(|name| name.to_string_lossy().ends_with(".idx"));
+    for name in names {
+        let (from, to) = (from.join(&name), to.join(&name));
+        if from.is_dir() {
+            link_missing(&from, &to)?;
+        } else if to.symlink_metadata().is_err() {
+            fs::hard_link(from, to)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether two directories hold the same. What git notes about times in an index is no difference.

@@ -94,6 +94,7 @@ impl Workspace {
         let mut notices = self.clean_git_state(head, label).await?;
         notices.extend(self.restore_ignored(Treatment::KeepEdits, label)?);
         notices.extend(self.restore_nested(Treatment::KeepEdits, label)?);
+        notices.extend(self.restore_removed_strays(label).await?);
         self.install_index(&self.private_index()).await?;
         self.take_note_of(snapshot).await?;
         Ok(notices)

@@ -1,13 +1,15 @@
 //! Submodules: their HEAD and dirty files are kept in a ref of the submodule itself, and put back with everything else.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::nested_copies::is_git_dir;
 use super::{Moment, Notice, Workspace, index};
 use crate::free_name::free_name;
-use crate::git::{Git, Head, Oid, Place, Reach, RefList, RefUpdate, Repo, Tolerance};
+use crate::git::{Git, Head, Oid, Place, Reach, RefList, RefUpdate, Repo, Spot, Tolerance};
 use crate::safe_read;
 
 /// A submodule that has been checked out, with where its record of one moment is kept.
@@ -38,7 +40,7 @@ pub(crate) enum SubmoduleRecord<'a> {
 
 impl Workspace {
     /// The submodules that git knows: `.gitmodules` names them and the index has them, or the user's index had them at the start. A
-    /// cloned repository may name anything.
+    /// cloned repository may name anything. After a `git stash`, say, one may be there that no index names.
     async fn submodules(&self, record: SubmoduleRecord<'_>) -> Result<Vec<Submodule>> {
         let dir = self.submodules_dir(record);
         let submodule = |path: PathBuf| Submodule { top: self.repo.place.top.join(&path), dir: dir.join(file_name(&path)), path };
@@ -49,6 +51,7 @@ impl Workspace {
             paths.retain(|path| links.contains(path));
         }
         paths.extend(embedded.paths().filter(|path| is_inside(&self.repo.place.top, path)).cloned());
+        paths.extend(self.stray_submodules(&dir).into_iter().filter(|path| is_inside(&self.repo.place.top, path)));
         paths.sort();
         paths.dedup();
         Ok(paths.into_iter().map(submodule).collect())
@@ -104,10 +107,19 @@ impl Workspace {
             if own.exists() {
                 index::copy(&own, &submodule.dir.join("index.orig"))?;
             }
-            let state = self.state_of(&inner, &submodule.dir, &[]).await?;
+            let tree = self.tree_of_submodule(&inner, &submodule.dir).await?;
+            // A state that has been kept needs no second commit: every object would be one more to copy.
+            let known = known.filter(|known| known.head == inner.place.head);
+            let is_kept = match &known {
+                Some(known) => {
+                    inner.missing(&BTreeSet::from([known.state.clone()])).await?.is_empty() && inner.tree_of(&known.state).await? == tree
+                }
+                None => false,
+            };
             let state = match known {
-                Some(known) if known.head == inner.place.head && inner.diff_trees(&known.state, &state).await?.is_empty() => known.state,
+                Some(known) if is_kept => known.state,
                 _ => {
+                    let state = state_above(&inner, &tree, &[]).await?;
                     let name = unused(&refs, format!("{}submodule/{label}", self.names.prefix()));
                     inner.update_refs(&[RefUpdate::Set { name, to: state.clone() }], "git ralph").await?;
                     state
@@ -130,22 +142,68 @@ impl Workspace {
             let Some(record) = submodule.record() else { continue };
             let restored = self.restore_submodule(&submodule, &record, rescue).await;
             let kept = restored.with_context(|| format!("submodule {}", submodule.path.display()))?;
-            notices.extend(kept.map(|kept| Notice::SubmoduleRestored { path: submodule.path.display().to_string(), kept }));
+            notices.extend(kept);
         }
         Ok(notices)
     }
 
-    async fn restore_submodule(&self, submodule: &Submodule, record: &SubmoduleState, rescue: &str) -> Result<Option<String>> {
-        if let (false, Some(link)) = (submodule.top.join(".git").exists(), &record.link) {
-            fs::create_dir_all(&submodule.top)?;
-            fs::write(submodule.top.join(".git"), link)?;
+    /// After a landing: puts back the submodules that no index names and that the attempt has removed. One that is tracked may have been
+    /// removed on purpose.
+    pub(super) async fn restore_removed_strays(&self, label: &str) -> Result<Vec<Notice>> {
+        let record = SubmoduleRecord::Of(Moment::Attempt);
+        let strays = self.stray_submodules(&self.submodules_dir(record));
+        if strays.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut notices = Vec::new();
+        let is_removed = |submodule: &Submodule| strays.contains(&submodule.path) && !submodule.top.join(".git").exists();
+        for submodule in self.submodules(record).await?.into_iter().filter(is_removed) {
+            let Some(record) = submodule.record() else { continue };
+            let rescue = format!("{}submodule/{label}-removed", self.names.prefix());
+            notices.extend(self.restore_submodule(&submodule, &record, &rescue).await?);
+        }
+        Ok(notices)
+    }
+
+    /// The link to the git directory is put back first. A repository that the attempt has made in the place of the submodule is moved
+    /// aside whole: it has none of the submodule's commits.
+    fn relink(&self, submodule: &Submodule, link: &[u8]) -> Result<Option<Notice>> {
+        let at = submodule.top.join(".git");
+        if fs::read(&at).is_ok_and(|found| found == link) && at.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+            return Ok(None);
+        }
+        let is_plain = submodule.top.symlink_metadata().map_or(true, |meta| meta.is_dir()) && at.symlink_metadata().is_err();
+        let moved = if is_plain { None } else { Some(self.move_aside(&submodule.path, "submodules")?) };
+        fs::create_dir_all(&submodule.top)?;
+        fs::write(at, link)?;
+        let path = submodule.path.display().to_string();
+        Ok(moved.map(|to| Notice::NestedRestored { path, kept: Some(to.display().to_string()) }))
+    }
+
+    async fn restore_submodule(&self, submodule: &Submodule, record: &SubmoduleState, rescue: &str) -> Result<Vec<Notice>> {
+        let path = submodule.path.display().to_string();
+        let mut notices = Vec::new();
+        if let Some(link) = &record.link {
+            notices.extend(self.relink(submodule, link)?);
+        }
+        if Spot::in_top(&submodule.top).is_none_or(|spot| !is_git_dir(&spot.git_dir)) {
+            // Its git directory is gone, and was too big to be copied.
+            return Ok([notices, vec![Notice::NestedLost { path }]].concat());
         }
         let (inner, refs) = self.inside(&submodule.top).await?;
+        let wanted: BTreeSet<Oid> = record.head.oid().into_iter().chain([&record.state]).cloned().collect();
+        if !inner.missing(&wanted).await?.is_empty() {
+            self.restore_objects_of(&inner.place.git_dir)?;
+            if !inner.missing(&wanted).await?.is_empty() {
+                return Ok([notices, vec![Notice::NestedLost { path }]].concat());
+            }
+        }
         let parents: Vec<&Oid> = record.head.oid().into_iter().collect();
-        let now = self.state_of(&inner, &submodule.dir, &parents).await?;
+        let tree = self.tree_of_submodule(&inner, &submodule.dir).await?;
+        let now = state_above(&inner, &tree, &parents).await?;
         let same = inner.diff_trees(&record.state, &now).await?.is_empty();
         if same && inner.place.head == record.head {
-            return Ok(None);
+            return Ok(notices);
         }
         let kept = unused(&refs, rescue.to_owned());
         inner.update_refs(&[RefUpdate::Set { name: kept.clone(), to: now.clone() }], "git ralph: rescue").await?;
@@ -162,11 +220,12 @@ impl Workspace {
         if original.exists() {
             index::copy(&original, &inner.place.git_dir.join("index"))?;
         }
-        Ok(Some(kept))
+        notices.push(Notice::SubmoduleRestored { path, kept });
+        Ok(notices)
     }
 
-    /// A commit of everything in a submodule's work tree, above its HEAD and the given commits.
-    async fn state_of(&self, inner: &Repo, dir: &Path, others: &[&Oid]) -> Result<Oid> {
+    /// The tree of everything in a submodule's work tree.
+    async fn tree_of_submodule(&self, inner: &Repo, dir: &Path) -> Result<Oid> {
         let index = dir.join("index");
         if !index.exists() {
             let own = inner.place.git_dir.join("index");
@@ -176,10 +235,7 @@ impl Workspace {
         }
         let answer = inner.add_all(&index, &[], Tolerance::SkipUnaddable).await?;
         anyhow::ensure!(answer.code <= 1, answer.failure());
-        let tree = inner.write_tree(&index).await?;
-        let parents: Vec<&Oid> =
-            inner.place.head.oid().into_iter().chain(others.iter().copied().filter(|oid| Some(*oid) != inner.place.head.oid())).collect();
-        inner.commit(&tree, &parents, "state of a submodule\n").await
+        inner.write_tree(&index).await
     }
 
     /// A submodule as a repository, with its refs.
@@ -195,6 +251,13 @@ impl Workspace {
     }
 }
 
+/// A commit of a submodule's work tree, above its HEAD and the given commits.
+async fn state_above(inner: &Repo, tree: &Oid, others: &[&Oid]) -> Result<Oid> {
+    let head = inner.place.head.oid();
+    let parents: Vec<&Oid> = head.into_iter().chain(others.iter().copied().filter(|oid| Some(*oid) != head)).collect();
+    inner.commit(tree, &parents, "state of a submodule\n").await
+}
+
 /// Whether a path from the top of a work tree leads to a place in it: by no `..`, by no link, not into git's own directory.
 fn is_inside(top: &Path, path: &Path) -> bool {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if name != ".git");
@@ -208,7 +271,7 @@ fn unused(refs: &RefList, wanted: String) -> String {
 }
 
 /// A path as the name of a file.
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('/', "%2F")
 }
 

@@ -167,6 +167,27 @@ fn a_limit_without_a_time_is_tried_again_after_the_configured_pause() {
 }
 
 #[test]
+fn a_client_that_reports_its_limit_for_ever_ends_the_loop_after_thirty_waits_and_a_resume_tries_again() {
+    let world = World::new();
+    world.stories(1, "");
+    world.program("gemini", &format!("{WORK}; echo x >>../calls; {}", replay("gemini-quota")));
+    // Twice as long with every wait: all of them together take a second.
+    world.git(&["config", "ralph.limitPause", "1ns"]);
+    let calls = || fs::read_to_string(world.outside("calls")).unwrap().lines().count();
+    start(&world, &["--agent", "gemini", "--max-retries", "0"])
+        .code(1)
+        .says("the agent's usage limit is still reached after 30 waits in a row")
+        .says("git ralph resume");
+    assert_eq!((calls(), world.count("pause-ended"), world.count("checkpoint-landed"), world.count("finished")), (31, 30, 0, 0));
+    let ended = world.events().into_iter().rfind(|event| event["event"] == "run-ended").unwrap();
+    assert_eq!(ended["end"]["end"], "still-limited", "{ended}");
+
+    world.program("gemini", &format!("{WORK}; {}", replay("gemini-success")));
+    world.ralph(&["resume", "--finish", "keep"]).code(0);
+    assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
+}
+
+#[test]
 fn with_limit_wait_stop_a_limit_ends_the_loop_and_resume_tries_at_once() {
     let world = World::new();
     world.stories(1, "");

@@ -191,3 +191,98 @@ fn what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run() {
     }
     assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "dirty\n".to_owned()));
 }
+
+/// A world with a submodule in `sub` that no index names any more, because the user has stashed what named it.
+fn with_stray_submodule() -> (World, World) {
+    let (world, library) = (World::new(), World::new());
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);
+    world.write("sub/dirty", "mine\n");
+    world.git(&["stash", "-q"]);
+    assert_eq!(world.git(&["status", "--porcelain"]), "?? sub/");
+    (world, library)
+}
+
+#[test]
+fn a_submodule_that_only_the_stash_names_comes_back_whatever_an_attempt_does_to_it() {
+    for (end, code) in [(FAILED, 1), (COMPLETE, 0)] {
+        let (world, _library) = with_stray_submodule();
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("git clean -ffdxq; echo x >x; {end}"));
+        world.start(&[]).code(code).says("the submodule sub is what it was");
+        assert_eq!((world.read("sub/dirty"), world.read("sub/README")), ("mine\n".to_owned(), "hello\n".to_owned()));
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.git(&["-C", "sub", "status", "--porcelain"]), "?? dirty");
+    }
+    let (world, _library) = with_stray_submodule();
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("echo agents >sub/dirty; cd sub; git add -A; git {IDENTITY} commit -qm agents; {FAILED}"));
+    world.start(&[]).code(1).says("the submodule sub is what it was");
+    assert_eq!((world.read("sub/dirty"), world.git(&["-C", "sub", "status", "--porcelain"])), ("mine\n".to_owned(), "?? dirty".to_owned()));
+    assert!(is_kept_in_sub(&world, "agents"));
+}
+
+#[test]
+fn a_submodule_comes_back_when_an_attempt_deletes_its_git_directory_or_puts_another_repository_in_its_place() {
+    let forget = "git for-each-ref --format='delete %(refname)' | git update-ref --stdin; rm -rf logs; git gc -q --prune=now";
+    for script in [
+        "rm -rf .git/modules".to_owned(),
+        "rm -rf .git/modules sub".to_owned(),
+        "rm -f .git/modules/sub/HEAD".to_owned(),
+        "rm -rf .git/modules/sub; mkdir .git/modules/sub; echo agents >.git/modules/sub/file".to_owned(),
+        format!("rm -rf sub; git init -q sub; cd sub; echo agents >f; git add f; git {IDENTITY} commit -qm agents; cd .."),
+        "rm -rf sub; echo agents >sub".to_owned(),
+        "rm -rf sub; ln -s / sub".to_owned(),
+        format!("cd .git/modules/sub; echo ref: refs/heads/none >HEAD; {forget}; cd ../../.."),
+    ] {
+        for (end, killed) in [(FAILED, false), ("kill -9 $PPID", true)] {
+            let (world, _library) = with_submodule();
+            world.git(&["-C", "sub", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "mine alone"]);
+            world.write("sub/dirty", "mine\n");
+            let state = |world: &World| {
+                let git = |args: &[&str]| world.git(&[&["-C", "sub"], args].concat());
+                (git(&["log", "--format=%H %s"]), git(&["status", "--porcelain=v2", "--branch"]), world.read("sub/dirty"))
+            };
+            let before = (state(&world), world.git(&["status", "--porcelain"]));
+            world.stories(1, "max-retries = 0");
+            world.agent(&format!("{script}; {end}"));
+            let output = world.start(&[]);
+            if !killed {
+                assert_eq!(output.code, 1, "{script}\n{}", output.stderr);
+                assert_eq!(state(&world), before.0, "{script}\n{}", output.stderr);
+            }
+            let output = world.ralph(&["abort"]);
+            assert_eq!(output.code, 0, "{script}\n{}", output.stderr);
+            assert_eq!((state(&world), world.git(&["status", "--porcelain"])), before, "{script}\n{}", output.stderr);
+            world.git(&["-C", "sub", "fsck", "--no-dangling"]);
+        }
+    }
+}
+
+#[test]
+fn a_linked_work_tree_inside_the_work_tree_comes_back_when_an_attempt_removes_it_and_is_left_alone_when_it_is_edited() {
+    for (end, code) in [(FAILED, 1), (COMPLETE, 0)] {
+        for script in ["rm -rf wt", "git worktree remove --force wt", "rm -rf wt; git worktree prune", "git clean -ffdxq"] {
+            let world = World::new();
+            world.git(&["worktree", "add", "-q", "-b", "other", "wt"]);
+            world.write("wt/mine", "mine\n");
+            world.write("wt/staged", "staged\n");
+            world.git(&["-C", "wt", "add", "staged"]);
+            let state = |world: &World| (world.git(&["-C", "wt", "status", "--porcelain=v2", "--branch"]), world.read("wt/mine"));
+            let before = state(&world);
+            world.stories(1, "max-retries = 0");
+            world.agent(&format!("{script}; echo x >x; {end}"));
+            let output = world.start(&[]).code(code).says("wt is a repository of its own: it was removed, and is back");
+            assert_eq!(state(&world), before, "{script}\n{}", output.stderr);
+            world.ralph(&["abort"]).code(0);
+            assert_eq!(state(&world), before, "{script}");
+        }
+        let world = World::new();
+        world.git(&["worktree", "add", "-q", "-b", "other", "wt"]);
+        world.write("wt/mine", "mine\n");
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("echo theirs >wt/mine; echo x >x; {end}"));
+        world.start(&[]).code(code).says("wt is a repository of its own: the agent changed it; a copy from before is");
+        assert_eq!(world.read("wt/mine"), "theirs\n");
+        assert_eq!(fs::read_to_string(world.run_dir().join("nested-copies/start/wt/mine")).unwrap(), "mine\n");
+    }
+}

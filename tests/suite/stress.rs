@@ -2,6 +2,8 @@
 //!
 //! `cargo test` plays a few plans. `RALPH_STRESS=200` plays more, `RALPH_STRESS_SEED=n` others: plan `n`, `n + 1` and so on. A plan that
 //! fails is printed with its seed, which is all that is needed to play it again; `RALPH_STRESS_KEEP=directory` keeps its repository there.
+//! `RALPH_STRESS_FAVOUR=nested,submodule` draws every second deed among those with one of the words in their names; a plan then needs both
+//! variables to be played again.
 
 mod deeds;
 mod oracle;

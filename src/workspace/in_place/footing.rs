@@ -94,6 +94,7 @@ impl Workspace {
         notices.extend(self.restore_shape()?);
         self.revive_head()?;
         notices.extend(self.restore_alternates()?);
+        notices.extend(self.restore_git_dirs()?);
         self.note_put_right();
         Ok(notices)
     }

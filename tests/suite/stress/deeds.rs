@@ -18,18 +18,16 @@ pub struct Kind {
     pub shell: &'static str,
 }
 
-/// Deeds and verdicts that are drawn but left out, each with the reason.
-pub const SWITCHED_OFF: &[(&str, &str)] = &[
-    ("nested edit", "repositories of the user's inside the tree are not saved"),
-    ("nested remove", "repositories of the user's inside the tree are not saved"),
-    ("clean nested", "repositories of the user's inside the tree are not saved"),
-    ("nested new", "repositories inside the tree are not saved before an attempt"),
-    ("submodule edit", "what an attempt leaves in a submodule is not always kept"),
-    ("forget rescues", "refs of the run that an agent deletes are not restored"),
-];
+/// Deeds and verdicts that are drawn but left out, each with the reason: none at present.
+pub const SWITCHED_OFF: &[(&str, &str)] = &[];
 
 pub fn is_on(name: &str) -> bool {
     !SWITCHED_OFF.iter().any(|(off, _)| *off == name)
+}
+
+/// Whether `RALPH_STRESS_FAVOUR` asks for a deed: every second one that is drawn has one of its words in its name.
+pub fn is_favoured(name: &str) -> bool {
+    std::env::var("RALPH_STRESS_FAVOUR").is_ok_and(|words| words.split(',').any(|word| name.contains(word)))
 }
 
 const EVERYBODY: &[Who] = &[Who::Before, Who::User, Who::Agent];
@@ -73,12 +71,17 @@ pub const DEEDS: &[Kind] = &[
     kind("autocrlf", BEFORE, "git config core.autocrlf true"),
     kind("nested", BEFORE, "git init -q inner; put inner/a $T; (cd inner; git add a; git commit -qm x); put inner/b $U"),
     kind("submodule", BEFORE, "submodule $T; put lib/dirty $U"),
+    kind("work tree", BEFORE, "git worktree add -q -b $T wt; put wt/a $U; (cd wt; git add -A)"),
     kind("detached", BEFORE, "git checkout -q --detach"),
     kind("stash entry", BEFORE, "put $F $T; git stash -q; put $F $U; git stash -q"),
     kind("nested edit", AGENT, "put inner/a $T; put inner/b $U; (cd inner; git add -A; git commit -qm x)"),
     kind("nested remove", AGENT, "rm -rf inner"),
     kind("nested new", AGENT, "git init -q mine; put mine/a $T; (cd mine; git add a; git commit -qm x); put mine/b $U"),
     kind("submodule edit", AGENT, "put lib/file $T; put lib/dirty $U; (cd lib; git add file; git commit -qm x)"),
+    kind("submodule remove", AGENT, "rm -rf .git/modules"),
+    kind("submodule replace", AGENT, "rm -rf lib; git init -q lib; put lib/a $T; (cd lib; git add a; git commit -qm x); put lib/b $U"),
+    kind("work tree edit", AGENT, "put wt/a $T; put wt/b $U; (cd wt; git add -A; git commit -qm x)"),
+    kind("work tree remove", AGENT, "git worktree remove --force wt"),
     kind("amend", AGENT, "put $F $T; git add -A; commit $U --amend"),
     kind("checkout", AGENT, "git checkout -q -f $B"),
     kind("checkout and commit", AGENT, "git checkout -q -f $B; put $F $T; git add -A; commit $U"),

@@ -63,7 +63,7 @@ impl Seen {
     /// What refs, HEAD, the index and the stash of a repository lead to.
     fn reachable(&mut self, world: &World, repository: &Path) {
         let script = format!(
-            "cd '{}' && export GIT_DIR=. && {{ {git} rev-list --objects --all $({git} rev-parse -q --verify HEAD) \
+            "cd '{}' && export GIT_DIR=. GIT_WORK_TREE=. && {{ {git} rev-list --objects --all $({git} rev-parse -q --verify HEAD) \
              $({git} log -g --format=%H refs/stash -- 2>/dev/null) -- | cut -d' ' -f1; {git} ls-files -s | cut -d' ' -f2; }} | \
              {git} cat-file --batch",
             repository.display(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::deeds::{DEEDS, Who, is_on};
+use super::deeds::{DEEDS, Who, is_favoured, is_on};
 
 /// One thing that somebody does, as shell words.
 #[derive(Debug)]
@@ -144,7 +144,9 @@ impl Dice {
         let known: Vec<_> = DEEDS.iter().filter(|deed| deed.by.contains(&who)).collect();
         let mut drawn = Vec::new();
         for _ in 0..self.below(most + 1) {
-            let kind = *self.pick(&known);
+            let favoured: Vec<_> = known.iter().copied().filter(|deed| is_favoured(deed.name)).collect();
+            let from = if !favoured.is_empty() && self.one_in(2) { &favoured } else { &known };
+            let kind = *self.pick(from);
             drawn.push(self.fill_in(kind.name, kind.shell));
         }
         drawn.retain(|deed| is_on(deed.name));

@@ -40,6 +40,7 @@ snap() {
   cp -a .git/config .git/hooks .git/info $OUT/snaps/$1/.git-settings
   git checkout-index -qaf --prefix=$OUT/snaps/$1/.index/
   git log --format='%H %s' --branches --tags $(git rev-parse -q --verify HEAD) $(stash) -- >$OUT/snaps/$1.commits
+  test -e lib/.git && git -C lib log --format='%H %s' --branches HEAD -- >>$OUT/snaps/$1.commits
   git for-each-ref --format='%(refname) %(objectname)' refs/heads refs/tags >$OUT/snaps/$1.refs
   stash >$OUT/snaps/$1.stash
 } >/dev/null 2>&1

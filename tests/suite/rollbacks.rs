@@ -459,3 +459,17 @@ fn copies_of_files_that_are_for_their_owner_alone_are_so_too() {
     }
     assert!(copies >= 4, "only {copies} copies were found");
 }
+
+#[test]
+fn a_branch_that_moves_on_is_not_set_back_when_git_is_killed_while_it_is_asked() {
+    let world = World::new();
+    world.git(&["branch", "topic"]);
+    world.stories(1, "max-retries = 0");
+    let script = "git update-ref refs/heads/topic $(git commit-tree topic^{tree} -p topic -m more)";
+    world.agent(&format!("{script}; echo '<promise>FAILED: no</promise>'"));
+    world.fake_git("case \"$*\" in *--is-ancestor*) mkdir \"$(dirname $0)/once\" 2>/dev/null && kill -9 $$;; esac");
+    world.start(&[]).code(128).says("was killed by signal 9");
+    let output = world.ralph(&["resume"]).code(1);
+    assert!(!output.stderr.contains("rewrote"), "{}", output.stderr);
+    assert_eq!(world.subjects("topic"), ["more", "first"]);
+}

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::guard::Findings;
-use crate::git::{RefEntry, RefList, RefUpdate};
+use crate::git::{GitError, RefEntry, RefList, RefUpdate};
 use crate::names::{BRANCHES, Names};
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
@@ -40,13 +40,13 @@ impl Workspace {
         let now = refs.now.entry(name);
         match now.filter(|is| is.symref.is_none()) {
             Some(is) if is.oid == was.oid => return Ok(()),
-            Some(is) if name.starts_with("refs/heads/") && self.repo.is_ancestor(&was.oid, &is.oid).await.unwrap_or(false) => {
+            Some(is) if name.starts_with("refs/heads/") && self.has_moved_on(was, is).await? => {
                 findings.notices.push(Notice::RefMovedOn { name: name.clone(), to: is.oid.short().to_owned() });
                 return Ok(());
             }
             _ => {}
         }
-        if refs.now.broken().contains(name) && self.repo.tree_of(&was.oid).await.is_err() {
+        if refs.now.broken().contains(name) && answered(self.repo.tree_of(&was.oid).await)?.is_none() {
             // Its object is gone too: there is nothing that it could be put back to.
             findings.notices.push(Notice::RefBroken { name: name.clone() });
             return Ok(());
@@ -63,6 +63,12 @@ impl Workspace {
             findings.updates.push(RefUpdate::Set { name: name.clone(), to: was.oid.clone() });
         }
         Ok(())
+    }
+
+    /// Whether a branch has only got new commits. Where objects are missing, git answers with an error, and the branch is no longer what
+    /// it was.
+    async fn has_moved_on(&self, was: &RefEntry, is: &RefEntry) -> Result<bool> {
+        Ok(answered(self.repo.is_ancestor(&was.oid, &is.oid).await)?.unwrap_or(false))
     }
 
     /// A ref that stands for another one moves with it; only where it leads to counts.
@@ -110,6 +116,15 @@ impl Workspace {
             Some(entries) => self.rebuild_stash(entries).await,
             None => Ok(()),
         }
+    }
+}
+
+/// What git has answered; none if that was an error. A git that was killed has answered nothing, and must not be taken for a no: the
+/// user's branch would be set back.
+fn answered<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if GitError::is_answer(&error) => Ok(None),
+        other => other.map(Some),
     }
 }
 

@@ -129,7 +129,8 @@ impl Branch {
             None => (target, tip, 0),
         };
         let moved_to = moved_to.cloned();
-        let Snapshot { tree, unkept, unconverted, .. } = here;
+        let Snapshot { tree, unkept, unopened, unconverted, .. } = here;
+        let unkept = unkept.or(unopened);
         let trouble = Box::new(WalkTrouble { unkept, unconverted, conflicting });
         Ok(LeavePlan::Go { here: tree, target, tip, head, moved_to, refs, trouble })
     }
@@ -170,6 +171,9 @@ impl Branch {
             notices.extend(workspace.restore_nested(Treatment::BackTo(Moment::Start), "finish")?);
             notices.extend(workspace.restore_ignored(Treatment::BackTo(Moment::Start), "finish")?);
             notices.extend(workspace.changed_ignored_directories());
+            if !notices.iter().any(|notice| matches!(notice, Notice::OutOfReach { .. })) {
+                notices.extend(workspace.still_out_of_reach(&target, Vec::new()));
+            }
         }
         notices.extend(workspace.clear_operations("finish")?);
         self.head_back(workspace, original, head.as_ref()).await?;

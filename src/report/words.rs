@@ -377,6 +377,9 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::WorkspaceSaved { path, kept } => {
             format!("{} had edits that no agent of this run made; they are saved as {kept}", clean(path))
         }
+        Notice::OutOfReach { directories, owner, remaining, changed, wanted } => {
+            out_of_reach_words(directories, *owner, remaining, changed, wanted)
+        }
         Notice::NestedLeftOut { path } => {
             format!("{} is a repository of its own: its files stay where they are, outside the checkpoint", clean(path))
         }
@@ -483,6 +486,24 @@ fn restored_words(kept: Option<&str>) -> String {
         None => "it was removed, and is back".to_owned(),
         Some(kept) => format!("it was changed, and is as before; what it had become is in {}", clean(kept)),
     }
+}
+
+/// What could not be restored, and the command that does it.
+fn out_of_reach_words(directories: &[String], owner: u32, remaining: &[String], changed: &[String], wanted: &Oid) -> String {
+    let words = |names: &[String]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
+    let mut commands = vec![format!("sudo chown -R {owner} -- {}", words(directories))];
+    if !changed.is_empty() {
+        commands.push(format!("git restore --source={} -- {}", wanted.short(), words(changed)));
+    }
+    if !remaining.is_empty() {
+        commands.push(format!("rm -- {}", words(remaining)));
+    }
+    format!(
+        "not as before, because {} to another user: {}; type: {}",
+        if directories.len() == 1 { "its directory belongs" } else { "their directories belong" },
+        clean(&changed.iter().chain(remaining).cloned().collect::<Vec<_>>().join(", ")),
+        clean(&commands.join(" && "))
+    )
 }
 
 fn nested_words(path: &str, what: &str) -> String {

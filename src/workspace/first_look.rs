@@ -1,13 +1,15 @@
 //! The first look at a directory, before a run touches it: everything in it becomes a tree, and what no tree holds is noted.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 
 use super::path_set::PathSet;
+use super::snapshot::nested;
 use super::tree_scan::TreeScan;
 use super::{Moment, Notice, Workspace};
-use crate::git::{Head, Hidden, Listing, Oid, TreeEntry, is_opaque_directory, without_slash};
+use crate::git::{Head, Hidden, Listing, Oid, TreeEntry};
 
 /// The directory as it is before the run.
 pub(crate) struct FirstLook {
@@ -47,12 +49,9 @@ impl Workspace {
         let protected = PathSet::new(ignored);
         self.save_protected(&protected)?;
         self.copy_ignored_at_start().context("cannot copy ignored files")?;
-        let nested = |entry: &TreeEntry| match entry {
-            TreeEntry::Untracked(path) if is_opaque_directory(path) => Some(without_slash(path).to_owned()),
-            _ => None,
-        };
         self.save_nested(&scene.entries.iter().filter_map(nested).collect::<Vec<_>>())?;
         self.save_embedded(&scene.gitlinks)?;
+        self.has_listed.store(true, Ordering::Relaxed);
         let notices = self.copy_nested_at_start()?;
         self.repo.unhide(&self.private_index(), &scene.hidden).await?;
         let seen_all = scene.hidden.is_empty() && scene.words.is_empty();
@@ -62,6 +61,7 @@ impl Workspace {
             None => self.snapshot(&scene.staged_tree).await?,
         };
         snapshot.check_whole()?;
+        self.protect_unopened(&snapshot)?;
         let committed = match original.oid() {
             Some(oid) => oid.clone(),
             None => self.repo.empty_tree().await?,

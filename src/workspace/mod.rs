@@ -19,6 +19,7 @@ mod nested_copies;
 mod notice;
 mod nul_records;
 mod obstacles;
+mod out_of_reach;
 mod path_set;
 mod raw_bytes;
 mod restore;
@@ -31,6 +32,7 @@ mod tree_scan;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use aftermath::Aftermath;
@@ -70,6 +72,8 @@ pub struct Workspace {
     kind: WorkspaceKind,
     /// The labels of the attempts that this process has seen begin.
     watched: Arc<Mutex<BTreeSet<String>>>,
+    /// Whether this process has listed what git does not track: between two processes the user may have made anything.
+    has_listed: Arc<AtomicBool>,
     /// The git directory, wherever an agent moves it.
     anchor: in_place::Anchor,
     /// What we have recorded about an attempt, against those who write into it.
@@ -94,8 +98,8 @@ impl Workspace {
     }
 
     fn of_kind(kind: WorkspaceKind, repo: Repo, names: Names, dir: PathBuf, anchor: in_place::Anchor) -> Self {
-        let (watched, sealed, object_links, known, mirror, walk_began) = Default::default();
-        Workspace { repo, names, dir, kind, watched, anchor, sealed, object_links, known, mirror, walk_began }
+        let (watched, has_listed, sealed, object_links, known, mirror, walk_began) = Default::default();
+        Workspace { repo, names, dir, kind, watched, has_listed, anchor, sealed, object_links, known, mirror, walk_began }
     }
 
     /// Where the run keeps its files about the directory.

@@ -54,6 +54,9 @@ pub enum Notice {
     Unkept { error: String },
     /// git could not keep a file of an attempt; it was moved.
     UnkeptMoved { path: String, to: String },
+    /// Directories belong to another user, so files in them could be neither removed (`remaining`) nor restored (`changed`) to what they
+    /// are in the tree `wanted`.
+    OutOfReach { directories: Vec<String>, owner: u32, remaining: Vec<String>, changed: Vec<String>, wanted: Oid },
     /// A filter or an encoding failed, so files were kept byte for byte.
     Unconverted { error: String },
     /// A filter failed, so these files hold what git stores, not what the filter makes of it.
@@ -135,6 +138,7 @@ impl Notice {
         matches!(
             self,
             Notice::Unkept { .. }
+                | Notice::OutOfReach { .. }
                 | Notice::Unfiltered { .. }
                 | Notice::NotStagedAgain { .. }
                 | Notice::RefBroken { .. }

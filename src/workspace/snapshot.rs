@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -42,6 +43,8 @@ pub(crate) struct Snapshot {
     pub nested: Vec<PathBuf>,
     /// What git said about paths that it could not keep.
     pub unkept: Option<String>,
+    /// What git said about directories that it could not look into, and that were not so at the start.
+    pub unopened: Option<String>,
     /// Why files are in the tree byte for byte, where git would have converted them: a filter or an encoding has failed.
     pub unconverted: Option<String>,
 }
@@ -51,6 +54,7 @@ struct Walk {
     tree: Oid,
     nested: Vec<PathBuf>,
     unkept: Option<String>,
+    unopened: Option<String>,
     unconverted: Option<String>,
 }
 
@@ -106,24 +110,53 @@ impl Workspace {
         let nested = self.snapshot(commit).await?.nested;
         self.index_repo().read_tree(&self.private_index(), commit).await?;
         let changes = self.repo.diff_trees(before, commit).await?;
-        Ok(Snapshot { tree: self.repo.tree_of(commit).await?, changes, nested, unkept: None, unconverted: None })
+        Ok(Snapshot { tree: self.repo.tree_of(commit).await?, changes, nested, unkept: None, unopened: None, unconverted: None })
     }
 
     /// What a landed attempt left beside its checkpoint is part of the work tree from now on, and no later rollback's business.
     async fn take_note_of(&self, snapshot: &Snapshot) -> Result<()> {
-        if !snapshot.nested.is_empty() {
-            let mut known = self.known_nested();
-            known.extend(snapshot.nested.iter().cloned());
-            known.save(&self.known_nested_file())?;
-        }
+        self.know_nested(&snapshot.nested)?;
         let rules = |change: &PathChange| change.path.file_name().is_some_and(|name| name == ".gitignore");
         if snapshot.changes.iter().any(rules) {
-            let mut protected = self.protected();
-            let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
-            protected.extend(self.repo.status(&self.private_index()).await?.into_iter().filter_map(ignored));
-            self.save_protected(&protected)?;
+            self.protect_ignored(&self.repo.status(&self.private_index()).await?)?;
         }
         Ok(())
+    }
+
+    /// Before the first attempt of a process that has not begun the run: ignored files and repositories that are there now may be the
+    /// user's, who has made them since the last process ended.
+    pub(super) async fn list_once(&self) -> Result<()> {
+        if self.has_listed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let entries = self.repo.status(&self.private_index()).await?;
+        self.protect_ignored(&entries)?;
+        self.know_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
+        self.has_listed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn protect_ignored(&self, entries: &[TreeEntry]) -> Result<()> {
+        let mut protected = self.protected();
+        protected.extend(entries.iter().filter_map(|entry| if let TreeEntry::Ignored(path) = entry { Some(path.clone()) } else { None }));
+        self.save_protected(&protected)
+    }
+
+    /// Directories of the user's that nobody but another user may look into: an attempt cannot do so either.
+    pub(super) fn protect_unopened(&self, snapshot: &Snapshot) -> Result<()> {
+        let Some(errors) = &snapshot.unopened else { return Ok(()) };
+        let mut protected = self.protected();
+        protected.extend(denied(errors).map(|path| without_slash(Path::new(path)).to_owned()));
+        self.save_protected(&protected)
+    }
+
+    fn know_nested(&self, nested: &[PathBuf]) -> Result<()> {
+        if nested.is_empty() {
+            return Ok(());
+        }
+        let mut known = self.known_nested();
+        known.extend(nested.iter().cloned());
+        Ok(known.save(&self.known_nested_file())?)
     }
 
     pub(super) fn known_nested(&self) -> PathSet {
@@ -145,7 +178,7 @@ impl Workspace {
         if !index.exists() {
             self.repo.read_tree(&index, against).await?;
         }
-        let Walk { mut tree, mut nested, unkept, unconverted } = self.add_everything(walked, &index, against).await?;
+        let Walk { mut tree, mut nested, unkept, unopened, unconverted } = self.add_everything(walked, &index, against).await?;
         let mut changes = self.repo.diff_trees(against, &tree).await?;
         let protected = self.protected();
         let linked = self.unregistered_gitlinks(&changes);
@@ -160,7 +193,8 @@ impl Workspace {
         }
         let known = self.known_nested();
         nested.retain(|path| !known.covers(path));
-        Ok(Snapshot { tree, changes, nested, unkept, unconverted })
+        let unopened = unopened.filter(|errors| denied(errors).any(|path| !protected.covers(without_slash(Path::new(path)))));
+        Ok(Snapshot { tree, changes, nested, unkept, unopened, unconverted })
     }
 
     /// The snapshot of a work tree that is about to be turned back: what git cannot keep is moved into the run's directory, so that
@@ -173,7 +207,7 @@ impl Workspace {
         notices: &mut Vec<Notice>,
     ) -> Result<Snapshot> {
         let mut snapshot = self.snapshot_from_walk(walked, against).await?;
-        if let Some(unkept) = snapshot.unkept.take() {
+        if let Some(unkept) = snapshot.unkept.take().or(snapshot.unopened.take()) {
             self.move_unkept_aside(&unkept, label, notices).await?;
             snapshot = self.snapshot(against).await?;
         }
@@ -191,6 +225,7 @@ impl Workspace {
         let left = self.repo.untracked(&self.private_index()).await?.into_iter().filter(|path| !is_opaque_directory(path));
         let left = left.filter(|path| !known.covers(path) && !protected.covers(path));
         let unreadable = denied(errors).filter(|path| File::open(top.join(path)).is_err()).map(PathBuf::from);
+        let unreadable = unreadable.filter(|path| !protected.covers(without_slash(path))).map(|path| without_slash(&path).to_owned());
         for path in left.chain(unreadable).collect::<BTreeSet<_>>() {
             let shown = path.display().to_string();
             match self.move_aside(&path, label) {
@@ -215,7 +250,8 @@ impl Workspace {
                 TreeEntry::Untracked(_) | TreeEntry::Ignored(_) => {}
             }
         }
-        let snapshot = |tree, changes| Some(Snapshot { tree, changes, nested: Vec::new(), unkept: None, unconverted: None });
+        let snapshot =
+            |tree, changes| Some(Snapshot { tree, changes, nested: Vec::new(), unkept: None, unopened: None, unconverted: None });
         if paths.is_empty() {
             return Ok(snapshot(against.clone(), Vec::new()));
         }
@@ -251,6 +287,8 @@ impl Workspace {
             }
             answer = self.add_patiently(index).await?;
         }
+        let said = answer.errors();
+        let unopened = denied(&said).next().is_some().then(|| said.clone());
         let (nested, unkept, unconverted) = if answer.code == 0 {
             (Vec::new(), None, None)
         } else {
@@ -271,7 +309,7 @@ impl Workspace {
                 repo.write_tree(index).await?
             }
         };
-        Ok(Walk { tree, nested, unkept, unconverted })
+        Ok(Walk { tree, nested, unkept, unopened, unconverted })
     }
 
     /// After a walk that failed: adds everything but nested repositories and single files that git cannot add. Where a filter or an
@@ -392,11 +430,15 @@ impl Workspace {
 
 /// The repositories that git sees inside a work tree and does not look into.
 async fn nested_in(repo: &Repo, index: &Path) -> Result<Vec<PathBuf>> {
-    let opaque = |entry| match entry {
-        TreeEntry::Untracked(path) if is_opaque_directory(&path) => Some(without_slash(&path).to_owned()),
+    Ok(repo.status(index).await?.iter().filter_map(nested).collect())
+}
+
+/// The path of a repository that git does not look into, if the entry is one.
+pub(super) fn nested(entry: &TreeEntry) -> Option<PathBuf> {
+    match entry {
+        TreeEntry::Untracked(path) if is_opaque_directory(path) => Some(without_slash(path).to_owned()),
         _ => None,
-    };
-    Ok(repo.status(index).await?.into_iter().filter_map(opaque).collect())
+    }
 }
 
 /// The paths that git was not allowed to read, from its errors.

@@ -69,8 +69,16 @@ impl Workspace {
         self.dir.join("index.switch")
     }
 
-    /// Switches the work tree. Edits that were made since the snapshot are moved to the label's directory among what was moved.
+    /// Switches the work tree, but for what is in directories of another user.
     pub(crate) async fn switch(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
+        let Some(reach) = self.within_reach(switch).await? else { return self.switch_all(switch, notices).await };
+        self.switch_all(&Switch { to: &reach.to, changes: &reach.changes, ..*switch }, notices).await?;
+        notices.extend(self.leave_out_of_reach(switch.to, reach).await?);
+        Ok(())
+    }
+
+    /// Switches the work tree. Edits that were made since the snapshot are moved to the label's directory among what was moved.
+    async fn switch_all(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
         let (index, before) = (self.private_index(), self.index_before());
         let _ = fs::remove_file(&before);
         let can_tell = fs::hard_link(&index, &before).is_ok();

@@ -179,8 +179,8 @@ fn a_client_that_reports_its_limit_for_ever_ends_the_loop_after_thirty_waits_and
         .says("the agent's usage limit is still reached after 30 waits in a row")
         .says("git ralph resume");
     assert_eq!((calls(), world.count("pause-ended"), world.count("checkpoint-landed"), world.count("finished")), (31, 30, 0, 0));
-    let ended = world.events().into_iter().rfind(|event| event["event"] == "run-ended").unwrap();
-    assert_eq!(ended["end"]["end"], "still-limited", "{ended}");
+    let ended = world.events().into_iter().rfind(|event| event["event"] == "loop-ended").unwrap();
+    assert_eq!(ended["end"]["why"], "still-limited", "{ended}");
 
     world.program("gemini", &format!("{WORK}; {}", replay("gemini-success")));
     world.ralph(&["resume", "--finish", "keep"]).code(0);

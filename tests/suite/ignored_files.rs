@@ -138,3 +138,19 @@ fn an_attempt_that_is_killed_with_git_ralph_leaves_no_edit_in_ignored_files() {
     assert_eq!(world.read(".env"), "SECRET\n");
     assert_eq!(in_run(&world, "moved/1-1/.env"), "AGENT\n");
 }
+
+#[test]
+fn an_ignored_file_and_a_repository_that_the_user_makes_before_a_resume_come_back() {
+    for (end, code) in [(FAILED, 1), (COMPLETE, 0)] {
+        let world = World::new();
+        world.write(".gitignore", ".env\n");
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("test $RALPH_STORY = 1 && {{ {COMPLETE}; exit; }}; git clean -ffdxq; echo x >x; {end}"));
+        world.start(&["--limit", "1"]).code(0);
+        world.write(".env", "SECRET\n");
+        world.git(&["init", "-q", "inner"]);
+        world.write("inner/f", "mine\n");
+        world.ralph(&["resume"]).code(code).says("the agent deleted the ignored file .env, it is back");
+        assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "mine\n".to_owned()));
+    }
+}

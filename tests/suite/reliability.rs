@@ -542,6 +542,36 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_submodule_that_a_failed_attempt_adds_goes_with_it",
     ),
     (
+        "a submodule is there that no index names, because the user has stashed what did",
+        "it comes back as any other, also when the attempt lands",
+        "a_submodule_that_only_the_stash_names_comes_back_whatever_an_attempt_does_to_it",
+    ),
+    (
+        "deletes `.git/modules`, or puts another repository in the place of a submodule",
+        "the submodule is back with its own commits; what was in its place is moved aside",
+        "a_submodule_comes_back_when_an_attempt_deletes_its_git_directory_or_puts_another_repository_in_its_place",
+    ),
+    (
+        "removes or edits a linked work tree that is inside the work tree",
+        "one that was removed is back, with what was staged there; edits stay, and there is a copy from before",
+        "a_linked_work_tree_inside_the_work_tree_comes_back_when_an_attempt_removes_it_and_is_left_alone_when_it_is_edited",
+    ),
+    (
+        "another user, such as root in a container, makes files during the attempt",
+        "rescued, or moved aside where only that user may read them, and restored",
+        "files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_moved_aside_and_restored",
+    ),
+    (
+        "the same in directories of that user",
+        "rescued; rollback and abort restore the rest, name what stays, and say what to type",
+        "files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_named_with_what_to_type",
+    ),
+    (
+        "the same in directories that only that user may look into",
+        "named by rollback and abort; a directory that was so before the run is left alone",
+        "a_directory_that_only_another_owner_may_look_into_is_named_by_rollback_and_abort_and_one_of_before_the_run_is_not",
+    ),
+    (
         "read-only directories, unreadable files and directories",
         "opened up, rescued, restored",
         "read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored",
@@ -553,6 +583,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory",
     ),
     ("What the user does", "", ""),
+    (
+        "makes an ignored file or a repository between a stop or a kill and `resume`, and the next attempt deletes it",
+        "it comes back",
+        "an_ignored_file_and_a_repository_that_the_user_makes_before_a_resume_come_back",
+    ),
+    (
+        "commits on a branch after a kill, and git is killed while it is asked about it",
+        "an error with words; the branch is not set back",
+        "a_branch_that_moves_on_is_not_set_back_when_git_is_killed_while_it_is_asked",
+    ),
     (
         "makes a file that git cannot add, then resumes",
         "refused before an agent can lose it",
@@ -677,17 +717,32 @@ fn page() -> String {
         }
     }
     page.push_str(
-        "\n## Limits\n\n- `rm -rf .git` takes everything: only a copy outside of the repository helps.\n\
+        "\n## Limits\n\n\
+         In place, the agent runs as the user, in the user's checkout, and can write wherever the user can. These are not protected:\n\n\
+         - The git directory as a whole: `rm -rf .git` takes everything, and only a copy outside of the repository helps.\n\
+         - Everything outside of the work tree and its git directory: other checkouts, linked work trees elsewhere, the home directory,\n  \
+         remotes that the agent pushes to.\n\
+         - Ignored directories such as `node_modules`, and big ignored files: see below.\n\
+         - Repositories inside the work tree that are too big to be copied: see below.\n\
+         - The run's own files against an agent that writes into each of them under its first name: second names are links to the same\n  \
+         file. The journal, the records of an attempt and the index of before the run are vouched for from outside of the repository;\n  \
+         copies of ignored files and of repositories are not.\n\n\
+         `--isolate` takes these away, but for what is outside of the work tree and the git directory: there the agent has a private clone\n\
+         and sees neither the checkout nor its git directory.\n\nIn detail:\n\n\
          - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\
          - All that a plain command prints is its message, so a line such as `FAILED: a.o` of a build tool spoils its promise. Such an agent\n  \
          should print its answer only, or be named with its `ralph.<name>.format`.\n\
          - Ignored directories, and ignored files over 1 MiB each or 32 MiB together, are not copied: what an agent deletes or edits\n  \
          there stays so. Rollback names such files, abort also such directories. All copies of a run together take 128 MiB at most;\n  \
          as that fills up, only ever smaller files are copied.\n\
-         - Only ignored files that are there at the start are copied, and those that rules of a landed story made ignored. `undo`\n  \
-         leaves edits of ignored files as they are; the copies from before are in the run's directory.\n\
+         - Ignored files are copied that are there at the start or when the run is resumed, and those that rules of a landed story made\n  \
+         ignored. One that an attempt makes, and a later attempt of the same process deletes, is gone. `undo` leaves edits of ignored\n  \
+         files as they are; the copies from before are in the run's directory.\n\
          - A repository inside the work tree with more than 20,000 files, or with more than 32 MiB beside its objects, is not copied;\n  \
-         `start` names it. The same holds for repositories inside ignored directories, unless the directory is the repository.\n\
+         `start` names it. The same holds for repositories inside ignored directories, unless the directory is the repository, and for\n  \
+         git directories of submodules, which are named when they are lost.\n\
+         - A linked work tree inside the work tree is another place to work in: its files are copied, and come back when all of it is\n  \
+         removed, but edits in it are not turned back.\n\
          - A file that a rollback, an undo or an abort writes again is a new file: hard links to it are split, its extended attributes\n  \
          are those of a new file, and its modification time is that of the restoring. Copied ignored files keep their times.\n\
          - A program that keeps a file open while the work tree is being restored, and writes to it afterwards, writes to the version\n  \
@@ -704,7 +759,8 @@ fn page() -> String {
          - An agent that moves the git directory away and outlives a killed git-ralph leaves a work tree without a repository: move it\n  \
          back by hand, then resume or abort.\n\
          - A filter that hangs while files are written, not read, is given up only if `ralph.gitTimeout` is set.\n\
-         - Files of another owner in a directory of another owner cannot be moved aside: they stay, and are named.\n",
+         - Files in a directory of another owner can be neither removed nor replaced: they stay as they are, no later checkpoint has those\n  \
+         that a failed attempt added, and the command that puts them right is said.\n",
     );
     page
 }

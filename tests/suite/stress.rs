@@ -2,8 +2,7 @@
 //!
 //! `cargo test` plays a few plans. `RALPH_STRESS=200` plays more, `RALPH_STRESS_SEED=n` others: plan `n`, `n + 1` and so on. A plan that
 //! fails is printed with its seed, which is all that is needed to play it again; `RALPH_STRESS_KEEP=directory` keeps its repository there.
-//! `RALPH_STRESS_FAVOUR=nested,submodule` draws every second deed among those with one of the words in their names; a plan then needs both
-//! variables to be played again.
+//! `RALPH_STRESS_FAVOUR=nested,submodule` draws every second deed among those with one of the words in their names.
 
 mod deeds;
 mod oracle;
@@ -55,8 +54,9 @@ impl Figures {
         self.lost += finding.lost.len();
         if !finding.lost.is_empty() || !finding.wrong.is_empty() {
             let Finding { lost, wrong, .. } = finding;
+            let favour = std::env::var("RALPH_STRESS_FAVOUR").map_or(String::new(), |words| format!("RALPH_STRESS_FAVOUR='{words}' "));
             self.failures.push(format!(
-                "=== RALPH_STRESS_SEED={} RALPH_STRESS=1 cargo test --test suite stress\nlost: {lost:#?}\nwrong: {wrong:#?}\n--- plan\n{plan}--- told\n{told}\n",
+                "=== {favour}RALPH_STRESS_SEED={} RALPH_STRESS=1 cargo test --test suite stress\nlost: {lost:#?}\nwrong: {wrong:#?}\n--- plan\n{plan}--- told\n{told}\n",
                 plan.seed
             ));
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{COMPLETE, SIGNING, World, program_from_scratch, which};
+use crate::support::{COMPLETE, Output, Running, SIGNING, World, program_from_scratch, which};
 
 /// A run with a failed and a finished story, then cleanup.
 fn whole_run(world: &World) {
@@ -323,14 +323,25 @@ fn what_is_in_an_unreadable_directory_of_an_ordinary_user_comes_back_with_its_pe
 
 /// git-ralph, run by somebody whom permissions apply to.
 fn as_nobody(world: &World, args: &[&str]) -> std::process::Output {
-    let program = world.outside("git-ralph");
-    fs::copy(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
+    give_away(world);
+    nobodys(world, args).output().unwrap()
+}
+
+/// Makes the whole world that of an ordinary user, and puts git-ralph where that user may run it.
+fn give_away(world: &World) {
+    fs::copy(env!("CARGO_BIN_EXE_git-ralph"), world.outside("git-ralph")).unwrap();
     let root = world.outside("");
     assert!(
         program_from_scratch("chown").args(["-R", "65534:65534", root.to_str().unwrap()]).status().unwrap().success(),
         "only root can give files away"
     );
-    world.command("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()]).args(args).output().unwrap()
+}
+
+fn nobodys(world: &World, args: &[&str]) -> std::process::Command {
+    let program = world.outside("git-ralph");
+    let mut command = world.command("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()]);
+    command.args(args);
+    command
 }
 
 #[test]
@@ -357,4 +368,80 @@ fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored()
         (world.read("d/f"), world.exists("d/new"), world.exists("x"), world.exists("unread")),
         ("1\n".to_owned(), false, false, false)
     );
+}
+
+/// A world of an ordinary user with a story whose attempt fails when root has run `script` in its work tree, as a container would.
+fn failing_while_root_does(script: &str) -> (World, Output) {
+    let world = World::new();
+    for (name, text) in [("d/f", "1\n"), ("deep/g", "1\n"), ("deep/gone", "1\n")] {
+        world.write(name, text);
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "files"]);
+    world.git(&["config", "--global", "safe.directory", "*"]);
+    world.stories(1, "max-retries = 0");
+    let agent = world.agent(
+        "echo 2 >d/f; echo new >d/new; chmod 555 d; touch ../ready; while ! test -e ../go; do sleep 0.05; done; echo '<promise>FAILED: no</promise>'",
+    );
+    give_away(&world);
+    let running = Running { child: nobodys(&world, &["start", "work", "--", &agent]).spawn().unwrap() };
+    world.wait_for("the agent", || world.outside("ready").exists());
+    assert!(world.command("sh", &["-ec", script]).status().unwrap().success());
+    fs::write(world.outside("go"), "").unwrap();
+    let output = running.finish();
+    (world, output)
+}
+
+fn abort_as_nobody(world: &World) -> Output {
+    Running { child: nobodys(world, &["abort"]).spawn().unwrap() }.finish()
+}
+
+#[test]
+fn files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_moved_aside_and_restored() {
+    let (world, output) = failing_while_root_does("echo s >secret; chmod 600 secret; echo p >public; rm deep/g; echo 2 >deep/g");
+    output.code(1).says("secret");
+    assert_eq!((world.exists("secret"), world.exists("public"), world.read("deep/g")), (false, false, "1\n".to_owned()));
+    assert_eq!((world.read("d/f"), world.exists("d/new")), ("1\n".to_owned(), false));
+    assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:public"]), "p");
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/secret")).unwrap(), "s\n");
+    abort_as_nobody(&world).code(0).says("as it was");
+    assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
+}
+
+#[test]
+fn files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_named_with_what_to_type() {
+    let script =
+        "mkdir -p rooted/sub; echo r >rooted/sub/file; echo 2 >deep/g; echo n >deep/new; rm deep/gone; chown root deep; chmod 755 deep";
+    let (world, output) = failing_while_root_does(script);
+    let uid = "sudo chown -R 65534 -- deep rooted && git restore --source=";
+    let output =
+        output.code(1).says("because their directories belong to another user: deep/g, deep/gone, deep/new, rooted/sub/file").says(uid);
+    assert_eq!((world.read("d/f"), world.exists("d/new")), ("1\n".to_owned(), false));
+    assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:rooted/sub/file"]), "r");
+
+    let aborted = abort_as_nobody(&world).code(0).says(uid).says("but not everything is as it was");
+    assert_eq!((world.branch(), world.read("deep/g")), ("main".to_owned(), "2\n".to_owned()));
+    // What is to be typed, by one who may.
+    for told in [&output.stderr, &aborted.stderr] {
+        let command = told.lines().find_map(|line| line.split_once("; type: ")).unwrap().1.replace("sudo ", "");
+        let typed = world.command("sh", &["-ec", &command.replace("rm --", "rm -f --")]).output().unwrap();
+        assert!(typed.status.success(), "{command}: {}", String::from_utf8_lossy(&typed.stderr));
+        assert_eq!((world.read("deep/g"), world.read("deep/gone"), world.exists("deep/new")), ("1\n".to_owned(), "1\n".to_owned(), false));
+        assert_eq!(world.git(&["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn a_directory_that_only_another_owner_may_look_into_is_named_by_rollback_and_abort_and_one_of_before_the_run_is_not() {
+    let (world, output) = failing_while_root_does("mkdir closed; chmod 700 closed; echo c >closed/c");
+    output.code(1).says("closed");
+    abort_as_nobody(&world).code(0).says("closed");
+    assert_eq!(world.read("closed/c"), "c\n");
+
+    fs::remove_dir_all(world.outside("repo/.git/ralph/runs")).unwrap();
+    let agent = world.agent("echo '<promise>FAILED: no</promise>'");
+    let output = Running { child: nobodys(&world, &["start", "work", "--", &agent]).spawn().unwrap() }.finish().code(1);
+    assert!(!output.stderr.contains("closed"), "{}", output.stderr);
+    let output = abort_as_nobody(&world).code(0).says("as it was");
+    assert!(!output.stderr.contains("closed"), "{}", output.stderr);
 }

@@ -2,6 +2,9 @@
 //!
 //! A copy is never overwritten. `ignored-files/<label>/` holds the files that had changed when that copy was made, and the files
 //! that the attempt of that label went on to change; the two lists say where the last copy of every file is.
+//!
+//! An agent that replaces a secret in every file that it finds writes into these copies too. So the vault has both a second time, and
+//! what is read is read there; those in the run's directory are for the user to look at, and for a run whose vault is gone.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -16,11 +19,17 @@ use super::raw_bytes::{SMALL, TOGETHER};
 use super::{Moment, Notice, Workspace, index, nul_records};
 use crate::free_name::free_name;
 use crate::stamp::Stamp;
+use crate::vault::private_dirs;
 
 /// All copies of a run together. A file is copied only if it takes no more than a small part of what is left, so that there is
 /// always room for the smallest ones.
 const ALL: u64 = 4 * TOGETHER;
 const PART: u64 = 32;
+/// The directory of the copies, in the run's directory and in the vault's directory for them; the lists begin with the same word.
+const COPIES: &str = "ignored-files";
+const VAULTED: &str = "ignored";
+/// What is not complete yet.
+const NEW: &str = ".git-ralph-new";
 /// Where a search of an ignored directory for changes gives up.
 const MANY: usize = 100_000;
 
@@ -69,17 +78,42 @@ struct Told {
 
 impl Workspace {
     fn ignored_dir(&self) -> PathBuf {
-        self.dir.join("ignored-files")
+        self.dir.join(COPIES)
     }
 
     fn ignored_list(&self, moment: Moment) -> PathBuf {
-        self.dir.join(format!("ignored-files.{}", moment.name()))
+        self.dir.join(list_name(moment))
+    }
+
+    /// A copy, or a list, where an agent does not find it; in the run's directory, if it is only there.
+    fn vouched(&self, name: &Path) -> PathBuf {
+        let vaulted = self.vaulted(name).filter(|path| path.symlink_metadata().is_ok());
+        vaulted.unwrap_or_else(|| self.dir.join(name))
+    }
+
+    fn vaulted(&self, name: &Path) -> Option<PathBuf> {
+        Some(self.in_vault(VAULTED)?.join(name))
+    }
+
+    /// Puts into the vault what the run's directory has.
+    fn vouch_for(&self, name: &Path) -> io::Result<()> {
+        let Some(to) = self.vaulted(name) else { return Ok(()) };
+        private_dirs(to.parent().unwrap_or(&to))?;
+        let new = to.with_file_name(NEW);
+        let _ = fs::remove_file(&new);
+        copy_entry(&self.dir.join(name), &new)?;
+        fs::rename(new, to)
     }
 
     /// Copies small ignored files as they are before the run.
     pub(super) fn copy_ignored_at_start(&self) -> io::Result<()> {
         self.copy_ignored("start")?;
-        fs::copy(self.ignored_list(Moment::Attempt), self.ignored_list(Moment::Start)).map(drop)
+        let copies = self.load_copies(Moment::Attempt);
+        self.save_copies(Moment::Start, &copies)
+    }
+
+    fn ignored_copy(&self, home: &str, path: &Path) -> PathBuf {
+        self.vouched(&Path::new(COPIES).join(home).join(path))
     }
 
     /// Copies small ignored files as they are before an attempt; those that are as they were at the last copy need none.
@@ -98,7 +132,8 @@ impl Workspace {
                 Some(home) => Some(home),
                 None if length > room / PART => None,
                 None if duplicate(&self.repo.place.top.join(&path), &dir.join(&copies.label).join(&path), &dir.join("new"))? => {
-                    room -= length;
+                    self.vouch_for(&Path::new(COPIES).join(&copies.label).join(&path))?;
+                    room = room.saturating_sub(length);
                     Some(copies.label.clone())
                 }
                 None => None,
@@ -131,8 +166,7 @@ impl Workspace {
         for (path, copy) in &copies.files {
             let fate = self.fate(path, copy);
             let name = path.display().to_string();
-            let from =
-                copy.home.as_ref().map(|home| self.ignored_dir().join(home).join(path)).filter(|from| from.symlink_metadata().is_ok());
+            let from = copy.home.as_ref().map(|home| self.ignored_copy(home, path)).filter(|from| from.symlink_metadata().is_ok());
             match (fate, from, wanted) {
                 (Fate::Same, ..) | (Fate::Changed, None, Treatment::KeepEdits) => {}
                 (_, None, _) => told.lost.push(name),
@@ -141,7 +175,7 @@ impl Workspace {
                     told.deleted.push(name);
                 }
                 (_, Some(from), Treatment::KeepEdits) => {
-                    self.link_copy(path, &from, &copies.label)?;
+                    self.show_copy(path, &from, &copies.label)?;
                     told.edited.push(name);
                 }
                 (_, Some(from), Treatment::BackTo(_)) => {
@@ -176,7 +210,7 @@ impl Workspace {
     fn fate(&self, path: &Path, copy: &FileCopy) -> Fate {
         let at = self.repo.place.top.join(path);
         let Ok(meta) = at.symlink_metadata() else { return Fate::Gone };
-        let is_same = || copy.home.as_ref().is_some_and(|home| same(&at, &meta, &self.ignored_dir().join(home).join(path)));
+        let is_same = || copy.home.as_ref().is_some_and(|home| same(&at, &meta, &self.ignored_copy(home, path)));
         if Stamp::from(&meta).to_string() == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
     }
 
@@ -200,18 +234,21 @@ impl Workspace {
         copy_entry(from, &to).with_context(|| format!("cannot restore {}", to.display()))
     }
 
-    /// A second name for a copy, among those of the attempt that has changed the file.
-    fn link_copy(&self, path: &Path, from: &Path, label: &str) -> Result<()> {
+    /// Puts a copy among those of the attempt that has changed the file, for the user to look at.
+    fn show_copy(&self, path: &Path, from: &Path, label: &str) -> Result<()> {
         let to = self.ignored_dir().join(label).join(path);
         if to.symlink_metadata().is_err() {
             create_parent(&to)?;
-            fs::hard_link(from, &to).with_context(|| format!("cannot create {}", to.display()))?;
+            // What is in the vault must have no name in the repository: whoever writes there would write to both.
+            let is_ours = from.starts_with(&self.dir);
+            let shown = if is_ours { fs::hard_link(from, &to) } else { copy_entry(from, &to) };
+            shown.with_context(|| format!("cannot create {}", to.display()))?;
         }
         Ok(())
     }
 
     fn load_copies(&self, moment: Moment) -> Copies {
-        let bytes = fs::read(self.ignored_list(moment)).unwrap_or_default();
+        let bytes = fs::read(self.vouched(Path::new(&list_name(moment)))).unwrap_or_default();
         let mut fields = nul_records::fields(&bytes);
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
         let mut copies = Copies { label: fields.next().map(text).unwrap_or_default(), files: BTreeMap::new() };
@@ -228,13 +265,17 @@ impl Workspace {
             let home = copy.home.as_deref().unwrap_or_default();
             bytes.extend(nul_records::joined([home.as_bytes(), copy.stamp.as_bytes(), nul_records::field(path)]));
         }
-        let file = self.ignored_list(moment);
-        if fs::read(&file).is_ok_and(|last| last == bytes) {
+        let (file, name) = (self.ignored_list(moment), list_name(moment));
+        let holds = |file: &Path| fs::read(file).is_ok_and(|last| last == bytes);
+        if !holds(&file) {
+            let new = file.with_extension("new");
+            fs::write(&new, &bytes)?;
+            fs::rename(new, &file)?;
+        }
+        if holds(&self.vouched(Path::new(&name))) && self.vaulted(Path::new(&name)).is_none_or(|vaulted| vaulted.exists()) {
             return Ok(());
         }
-        let new = file.with_extension("new");
-        fs::write(&new, bytes)?;
-        fs::rename(new, file)
+        self.vouch_for(Path::new(&name))
     }
 }
 
@@ -252,6 +293,10 @@ impl Told {
         }
         notices
     }
+}
+
+fn list_name(moment: Moment) -> String {
+    format!("{COPIES}.{}", moment.name())
 }
 
 /// Whether a file is its copy: kind, content and permissions.

@@ -154,3 +154,28 @@ fn an_ignored_file_and_a_repository_that_the_user_makes_before_a_resume_come_bac
         assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "mine\n".to_owned()));
     }
 }
+
+#[test]
+fn an_ignored_file_comes_back_when_an_attempt_writes_into_its_copies_or_deletes_all_of_them() {
+    let everywhere = "grep -rl SECRET . | while read file; do echo REDACTED >$file; done";
+    let without_state = "rm -rf .git/ralph .git/ralph-spare .env";
+    for script in [everywhere, without_state] {
+        let world = World::new();
+        world.write(".git/info/exclude", ".env\n");
+        world.write(".env", "SECRET\n");
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("test $RALPH_STORY = 1 && {{ echo x >x; {COMPLETE}; exit; }}; {script}; {FAILED}"));
+        world.start(&[]).code(1).says(".env");
+        assert_eq!(world.read(".env"), "SECRET\n", "{script}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.read(".env"), "SECRET\n", "{script}");
+    }
+    let world = World::new();
+    world.write(".git/info/exclude", ".env\n");
+    world.write(".env", "SECRET\n");
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("{everywhere}; kill -9 $PPID"));
+    world.start(&[]).code(-9);
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.read(".env"), "SECRET\n");
+}

@@ -88,6 +88,11 @@ impl Workspace {
         self.sealed.known().put_right
     }
 
+    /// Where something is kept outside of the repository, if the run has a vault.
+    pub(in crate::workspace) fn in_vault(&self, name: &str) -> Option<PathBuf> {
+        self.sealed.vault.as_ref().map(|vault| vault.path(name))
+    }
+
     /// Before an attempt is recorded: the records are ours to write, and what vouched for them is out of date.
     pub(super) fn break_seal(&self) {
         if let Some(vault) = &self.sealed.vault {

@@ -196,6 +196,30 @@ impl Repo {
         tree
     }
 
+    /// Writes the entries of an index to a new one, in which the versions of a file in conflict have names of their own:
+    /// `<path>~base`, `<path>~ours` and `<path>~theirs`.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn flatten(&self, index: &Path, to: &Path) -> Result<()> {
+        let listed = self.git.call(["ls-files", "-s", "-z"]).index(index).working().output().await?;
+        let mut lines = Vec::new();
+        for record in listed.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
+            // `<mode> <object> <stage>`, a tab, and the path.
+            let Some(tab) = record.iter().position(|byte| *byte == b'\t') else { continue };
+            let (entry, path) = (&record[..tab], &record[tab + 1..]);
+            let (Some(entry), Some(stage)) = (entry.get(..tab - 2), entry.last()) else { continue };
+            let suffix: &[u8] = match stage {
+                b'1' => b"~base",
+                b'2' => b"~ours",
+                b'3' => b"~theirs",
+                _ => b"",
+            };
+            lines.extend([entry, b"\t", path, suffix, b"\0"].concat());
+        }
+        self.git.call(["update-index", "-z", "--index-info"]).index(to).input(lines).working().output().await.map(drop)
+    }
+
     /// Turns the work tree from one tree into another, touching only what differs. Says how the files were written.
     ///
     /// # Errors

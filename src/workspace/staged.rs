@@ -22,12 +22,19 @@ impl Workspace {
             return Ok(None);
         }
         fs::copy(&index, &copy).with_context(|| format!("cannot copy {}", index.display()))?;
-        let Some(tree) = self.tree_of_index(&copy).await? else {
-            // Garbage, or full of conflicts: no tree, but a file that may be looked into.
-            stale::move_aside(&copy, &self.moved_dir("index"))?;
-            return Ok(None);
+        let tree = match self.tree_of_index(&copy).await? {
+            Some(tree) => {
+                fs::remove_file(&copy)?;
+                tree
+            }
+            None => {
+                let tree = self.tree_of_conflicts(&copy).await?;
+                // Garbage, or full of conflicts: what no tree says of it may be looked into.
+                stale::move_aside(&copy, &self.moved_dir("index"))?;
+                let Some(tree) = tree else { return Ok(None) };
+                tree
+            }
         };
-        fs::remove_file(&copy)?;
         if tree == *work || self.repo.diff_trees(base, &tree).await?.is_empty() {
             return Ok(None);
         }
@@ -44,6 +51,20 @@ impl Workspace {
             }
         }
         Ok(None)
+    }
+
+    /// A tree of an index with conflicts: what is staged beside them, and every version of a file in conflict under a name of its own.
+    /// Without it, a `git gc` would take what is staged nowhere else.
+    async fn tree_of_conflicts(&self, index: &Path) -> Result<Option<Oid>> {
+        let flat = self.dir.join("index.flat");
+        let _ = fs::remove_file(&flat);
+        let tree = match self.index_repo().flatten(index, &flat).await {
+            Ok(()) => self.tree_of_index(&flat).await?,
+            Err(error) if !GitError::is_answer(&error) => return Err(error),
+            Err(_) => None,
+        };
+        let _ = fs::remove_file(&flat);
+        Ok(tree)
     }
 
     /// Whether the repository's index stands for this commit. `git status` may have written it again, with other times.

@@ -138,3 +138,26 @@ fn what_the_user_stages_after_a_landing_was_cut_short_is_kept() {
     world.ralph(&["resume"]).code(0);
     assert!(reachable(&world, "only staged"));
 }
+
+#[test]
+fn what_is_only_staged_beside_a_conflict_stays_reachable() {
+    for (end, code) in [(FAILED, 1), (COMPLETE, 0)] {
+        let world = World::new();
+        world.git(&["checkout", "-q", "-b", "side"]);
+        world.write("README", "side\n");
+        world.git(&["commit", "-qam", "side"]);
+        world.git(&["checkout", "-q", "main"]);
+        world.write("README", "main\n");
+        world.git(&["commit", "-qam", "main"]);
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("git merge -q side; echo staged >f; git add f; echo later >f; test -e .git/MERGE_HEAD || exit 3; {end}"));
+        world.start(&[]).code(code);
+        world.ralph(&["abort"]).code(0);
+        world.git(&["reflog", "expire", "--expire=now", "--all"]);
+        world.git(&["gc", "-q", "--prune=now"]);
+        let blob = world.git(&["rev-list", "--objects", "--all"]);
+        let staged =
+            blob.lines().filter_map(|line| line.strip_suffix(" f")).map(|oid| world.git(&["cat-file", "-p", oid])).collect::<Vec<_>>();
+        assert!(staged.iter().any(|text| text == "staged"), "{staged:?}");
+    }
+}

@@ -288,6 +288,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_ref_that_names_a_missing_object_stops_nothing",
     ),
     (
+        "the agent deletes, moves away or writes over objects, one by one or all of them",
+        "they have second names, and are back before git is asked; no branch is said to be broken",
+        "objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_branch_is_said_to_be_broken",
+    ),
+    (
         "the agent destroys the commit of a branch",
         "the branch is not said to be back",
         "a_branch_whose_commit_was_destroyed_is_not_said_to_be_back",
@@ -576,6 +581,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "opened up, rescued, restored",
         "read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored",
     ),
+    (
+        "writes into every file that holds a secret, copies of the run among them, or deletes all of the run's files",
+        "the ignored file is as it was: the vault has a copy",
+        "an_ignored_file_comes_back_when_an_attempt_writes_into_its_copies_or_deletes_all_of_them",
+    ),
     ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
     (
         "a file as big as 64 MiB",
@@ -583,6 +593,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory",
     ),
     ("What the user does", "", ""),
+    (
+        "stages something while the index has conflicts, then edits the file",
+        "it is kept with the rest; each version in conflict has a name of its own",
+        "what_is_only_staged_beside_a_conflict_stays_reachable",
+    ),
     (
         "makes an ignored file or a repository between a stop or a kill and `resume`, and the next attempt deletes it",
         "it comes back",
@@ -726,7 +741,7 @@ fn page() -> String {
          - Repositories inside the work tree that are too big to be copied: see below.\n\
          - The run's own files against an agent that writes into each of them under its first name: second names are links to the same\n  \
          file. The journal, the records of an attempt and the index of before the run are vouched for from outside of the repository;\n  \
-         copies of ignored files and of repositories are not.\n\n\
+         so are copies of ignored files. Copies of repositories are not.\n\n\
          `--isolate` takes these away, but for what is outside of the work tree and the git directory: there the agent has a private clone\n\
          and sees neither the checkout nor its git directory.\n\nIn detail:\n\n\
          - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\

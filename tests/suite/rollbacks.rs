@@ -473,3 +473,34 @@ fn a_branch_that_moves_on_is_not_set_back_when_git_is_killed_while_it_is_asked()
     assert!(!output.stderr.contains("rewrote"), "{}", output.stderr);
     assert_eq!(world.subjects("topic"), ["more", "first"]);
 }
+
+#[test]
+fn objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_branch_is_said_to_be_broken() {
+    let replace = |files: &str| format!("for file in {files}; do rm -f $file; echo garbage >$file; done");
+    let scripts = [
+        "rm -rf .git/objects".to_owned(),
+        "mv .git/objects .git/objects.away; echo x >.git/objects".to_owned(),
+        "rm -rf .git/objects/pack".to_owned(),
+        replace(".git/objects/pack/*"),
+        replace(".git/objects/[0-9a-f][0-9a-f]/*"),
+    ];
+    for (script, is_packed) in scripts.iter().flat_map(|script| [(script, false), (script, true)]) {
+        for (end, code) in [("echo '<promise>FAILED: no</promise>'", 1), (COMPLETE, 0), ("kill -9 $PPID", -9)] {
+            let world = World::new();
+            world.write("README", "dirty\n");
+            if is_packed {
+                world.git(&["gc", "-q"]);
+            }
+            world.stories(1, "max-retries = 0");
+            world.agent(&format!("{script}; echo x >x; {end}"));
+            let started = world.start(&[]).code(code);
+            let aborted = world.ralph(&["abort"]).code(0).says("as it was");
+            for output in [&started, &aborted] {
+                assert!(!output.stderr.contains("does not exist"), "{script}\n{}", output.stderr);
+            }
+            world.git(&["fsck", "--no-dangling"]);
+            assert_eq!((world.branch(), world.read("README")), ("main".to_owned(), "dirty\n".to_owned()), "{script}");
+            assert_eq!(world.git(&["show", "refs/ralph/work/done:README"]), "dirty", "{script}");
+        }
+    }
+}

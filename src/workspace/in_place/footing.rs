@@ -23,7 +23,7 @@ const WRITTEN: [&str; 6] = ["", "objects", "refs", "refs/heads", "logs", "ralph"
 const USABLE: u32 = 0o700;
 const WRITABLE: u32 = 0o600;
 /// Parts of a git directory that are directories, if they are there, and those that are files.
-const DIRECTORIES: [&str; 5] = ["refs", "refs/heads", "refs/tags", "logs", "logs/refs"];
+const DIRECTORIES: [&str; 6] = ["objects", "refs", "refs/heads", "refs/tags", "logs", "logs/refs"];
 const FILES: [&str; 2] = ["index", "packed-refs"];
 
 /// A git directory that stays known when it is moved, and how the work tree leads to it.
@@ -151,7 +151,8 @@ impl Workspace {
         // There, refs are no files, and `refs/heads` is one that says so.
         let has_files = !common.join("reftable").exists();
         let stands = |path: &PathBuf| path.symlink_metadata().is_ok();
-        let directories = DIRECTORIES.iter().map(|name| common.join(name)).filter(|path| has_files && stands(path) && !path.is_dir());
+        let directories = DIRECTORIES.iter().filter(|name| has_files || !name.starts_with("refs"));
+        let directories = directories.map(|name| common.join(name)).filter(|path| stands(path) && !path.is_dir());
         let files = FILES.iter().map(|name| own.join(name)).filter(|path| path.is_dir());
         // In the main git directory it leads to another repository.
         let elsewhere = Some(own.join("commondir")).filter(|path| own == common && stands(path));
@@ -159,6 +160,7 @@ impl Workspace {
         for path in &wrong {
             self.move_git_file_aside(path)?;
         }
+        self.restore_object_directory().with_context(|| format!("cannot restore {}/objects", common.display()))?;
         if has_files {
             fs::create_dir_all(common.join("refs/heads")).with_context(|| format!("cannot restore {}/refs", common.display()))?;
         }

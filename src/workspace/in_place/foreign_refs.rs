@@ -46,7 +46,7 @@ impl Workspace {
             }
             _ => {}
         }
-        if refs.now.broken().contains(name) && answered(self.repo.tree_of(&was.oid).await)?.is_none() {
+        if refs.now.broken().contains(name) && self.is_lost(was).await? {
             // Its object is gone too: there is nothing that it could be put back to.
             findings.notices.push(Notice::RefBroken { name: name.clone() });
             return Ok(());
@@ -63,6 +63,12 @@ impl Workspace {
             findings.updates.push(RefUpdate::Set { name: name.clone(), to: was.oid.clone() });
         }
         Ok(())
+    }
+
+    /// Whether what a ref led to is not in the repository any more, and has no second name either.
+    async fn is_lost(&self, was: &RefEntry) -> Result<bool> {
+        self.revive_object(&was.oid).await?;
+        Ok(answered(self.repo.tree_of(&was.oid).await)?.is_none())
     }
 
     /// Whether a branch has only got new commits. Where objects are missing, git answers with an error, and the branch is no longer what

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +60,16 @@ impl Workspace {
         }
     }
 
+    /// Without the directory of objects git finds no repository: it is made again, with every object that has a second name.
+    pub(super) fn restore_object_directory(&self) -> io::Result<()> {
+        if self.objects().is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(self.objects())?;
+        self.restore_loose_objects()?;
+        self.restore_packs()
+    }
+
     /// Makes sure that an object is there, if it has a second name.
     pub(crate) async fn revive_object(&self, oid: &Oid) -> Result<()> {
         let wanted = BTreeSet::from([oid.clone()]);
@@ -76,15 +87,32 @@ impl Workspace {
         let now: BTreeMap<OsString, Stamp> = object_dirs(&objects).collect();
         let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| now.get(name) != Some(known));
         for name in names_in(&links).into_iter().flatten().filter(|name| name != PACKS && is_touched(name)) {
-            link_all(&links.join(&name), &objects.join(&name))?;
+            put_back(&links.join(&name), &objects.join(&name))?;
         }
         Ok(())
     }
 
     /// The same for packs. Whoever repacks deletes them for good reason, so this is for objects that are missing.
     pub(super) fn restore_packs(&self) -> io::Result<()> {
-        link_all(&self.object_links().join(PACKS), &self.objects().join(PACKS))
+        put_back(&self.object_links().join(PACKS), &self.objects().join(PACKS))
     }
+}
+
+/// Gives every file its first name back. A file of another content under that name is no object: one that replaces words in every file
+/// that it finds leaves such files. Where git has written the same object again, nothing is lost.
+fn put_back(links: &Path, objects: &Path) -> io::Result<()> {
+    link_all(links, objects)?;
+    let id = |path: &Path| path.symlink_metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    let new = objects.join("tmp_git-ralph");
+    for name in fs::read_dir(links).into_iter().flatten().flatten().map(|entry| entry.file_name()) {
+        let (link, object) = (links.join(&name), objects.join(&name));
+        if object.symlink_metadata().is_ok() && id(&object) != id(&link) {
+            let _ = fs::remove_file(&new);
+            fs::hard_link(&link, &new)?;
+            fs::rename(&new, &object)?;
+        }
+    }
+    Ok(())
 }
 
 /// The directories that objects are in, as they are now.

@@ -37,6 +37,9 @@ fn the_agents_own_commits_stay_below_the_checkpoint() {
 
 #[test]
 fn revert_on_failure() {
+    if World::is_in_place_only("the checkout keeps the uncommitted files") {
+        return;
+    }
     let world = World::new();
     world.write("kept", "as it was\n");
     world.stories(1, "max-retries = 0");
@@ -78,6 +81,9 @@ fn ignored_files_are_neither_committed_nor_removed() {
 
 #[test]
 fn cleanup_selected() {
+    if World::is_in_place_only("the checkout stays on its branch; tests/suite/isolated.rs has the finish") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>README; echo $RALPH_STORY >new$RALPH_STORY; {COMPLETE}"));
@@ -91,6 +97,9 @@ fn cleanup_selected() {
 
 #[test]
 fn keep_selected() {
+    if World::is_in_place_only("the checkout stays on its branch") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>README; {COMPLETE}"));
@@ -115,6 +124,9 @@ fn original_branch_stored() {
 
 #[test]
 fn start_the_loop() {
+    if World::is_in_place_only("the directory of the agent is another one") {
+        return;
+    }
     let world = World::new();
     world.change(
         "work",
@@ -147,6 +159,9 @@ fn story_iteration() {
 
 #[test]
 fn loop_completion() {
+    if World::is_in_place_only("the checkout stays on its branch") {
+        return;
+    }
     let world = World::new();
     world.stories(3, "");
     world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
@@ -164,6 +179,9 @@ fn loop_completion() {
 
 #[test]
 fn branch_verified_before_spawn() {
+    if World::is_in_place_only("HEAD of the checkout does not matter to an isolated run") {
+        return;
+    }
     let world = World::new();
     world.stories(3, "");
     world.agent(&format!("echo $RALPH_STORY >>{}; echo $RALPH_STORY >new$RALPH_STORY; {COMPLETE}", world.outside("ran").display()));
@@ -249,6 +267,9 @@ fn abnormal_end() {
 
 #[test]
 fn completion_options_on_error() {
+    if World::is_in_place_only("the checkout stays on its branch") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "max-retries = 0");
     let agent = "echo $RALPH_STORY >done$RALPH_STORY; test $RALPH_STORY = 1 && echo '<promise>COMPLETE</promise>'";
@@ -288,6 +309,9 @@ fn uncommitted_changes_at_start() {
 
 #[test]
 fn user_edits_during_the_loop() {
+    if World::is_in_place_only("edits in the checkout are no part of an isolated run") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "max-retries = 0");
     let (ready, go) = (world.outside("ready"), world.outside("go"));
@@ -330,6 +354,9 @@ fn branch_left_over_from_an_earlier_run() {
 
 #[test]
 fn a_kept_branch_is_not_lost_by_a_second_start() {
+    if World::is_in_place_only("the second start begins on the kept branch") {
+        return;
+    }
     let world = World::new();
     world.stories(1, "max-retries = 1");
     world.agent("echo $RALPH_ATTEMPT >file; test $RALPH_ATTEMPT = 2 && echo '<promise>COMPLETE</promise>'");

@@ -106,12 +106,35 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
+    /// Whether attempts of the change `work` run in private clones: `RALPH_TEST_MODE=isolated` plays tests that were written for runs in
+    /// place a second time. What they look for in the work tree is then looked for on the run's branch.
+    pub fn is_isolated() -> bool {
+        std::env::var("RALPH_TEST_MODE").is_ok_and(|mode| mode == "isolated")
+    }
+
+    /// Whether this is isolated mode, in which the test cannot hold for the reason given.
+    pub fn is_in_place_only(_why: &str) -> bool {
+        World::is_isolated()
+    }
+
+    /// A file of the run's branch, in isolated mode and while there is one.
+    fn on_branch(&self, name: &str) -> Option<Vec<u8>> {
+        if !World::is_isolated() || name.starts_with(".git/") || !self.has_ref("refs/heads/ralph/work") {
+            return None;
+        }
+        let output = self.command(&which("git"), &["cat-file", "blob", &format!("refs/heads/ralph/work:{name}")]).output().unwrap();
+        output.status.success().then_some(output.stdout)
+    }
+
     pub fn read(&self, name: &str) -> String {
+        if let Some(bytes) = self.on_branch(name) {
+            return String::from_utf8(bytes).unwrap();
+        }
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
     pub fn exists(&self, name: &str) -> bool {
-        self.path(name).symlink_metadata().is_ok()
+        self.on_branch(name).is_some() || self.path(name).symlink_metadata().is_ok()
     }
 
     /// Writes the change file of `work` with stories `1` to `n`, and more text before them.
@@ -226,6 +249,7 @@ impl World {
     pub fn start(&self, options: &[&str]) -> Output {
         let agent = self.outside("bin/agent");
         let mut args = vec!["start", "work"];
+        args.extend(World::is_isolated().then_some("--isolate"));
         args.extend(options);
         args.extend(["--", agent.to_str().unwrap()]);
         self.ralph(&args)
@@ -239,6 +263,7 @@ impl World {
     pub fn spawn_start(&self, options: &[&str]) -> Running {
         let agent = self.outside("bin/agent");
         let mut args = vec!["start", "work"];
+        args.extend(World::is_isolated().then_some("--isolate"));
         args.extend(options);
         args.extend(["--", agent.to_str().unwrap()]);
         self.spawn(&args)

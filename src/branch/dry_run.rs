@@ -1,5 +1,7 @@
 //! What `--dry-run` prints: the commands by which the documents define each effect.
 
+use std::path::Path;
+
 use crate::git::Head;
 use crate::names::Names;
 use crate::shell_word::quoted;
@@ -12,6 +14,59 @@ pub fn start(names: &Names) -> Vec<String> {
         "git add -A".to_owned(),
         "git commit --allow-empty -m \"initial state\"".to_owned(),
     ]
+}
+
+/// The commands that begin an isolated run: the checkout and its index are not touched.
+#[must_use]
+pub fn start_isolated(names: &Names, original: &Head, workspaces: &Path, setup: &[String]) -> Vec<String> {
+    let branch = names.short_branch();
+    let (read, parent) = match original {
+        Head::Unborn { .. } => (None, ""),
+        Head::Branch { .. } | Head::Detached { .. } => (Some("git read-tree HEAD".to_owned()), "-p HEAD "),
+    };
+    let workspace = quoted(&workspaces.join("1").display().to_string());
+    let setup = setup.iter().map(|command| format!("cd {workspace} && sh -c {}", quoted(command)));
+    [Some("export GIT_INDEX_FILE=$(mktemp -d)/index".to_owned()), read]
+        .into_iter()
+        .flatten()
+        .chain([
+            "git add -A".to_owned(),
+            format!("git branch -f {branch} $(git commit-tree {parent}-m \"initial state\" $(git write-tree))"),
+            "unset GIT_INDEX_FILE".to_owned(),
+            format!("git clone --shared --branch {branch} . {workspace}"),
+            "# the ignored files that .worktreeinclude lists are copied".to_owned(),
+        ])
+        .chain(setup)
+        .collect()
+}
+
+/// The commands that land an attempt of an isolated run, when it is accepted and the ones before it have landed.
+#[must_use]
+pub fn land_isolated(names: &Names) -> Vec<String> {
+    let branch = names.short_branch();
+    vec![
+        "# an accepted attempt lands in the order of acceptance; if the branch has moved since the attempt began:".to_owned(),
+        format!("git merge-tree --write-tree {branch} <attempt>"),
+        "# a conflict: the story is attempted again from the tip; otherwise the gates run again on the merged tree, and:".to_owned(),
+        format!("git update-ref refs/heads/{branch} <checkpoint> <tip>"),
+    ]
+}
+
+/// The commands that merge the result of an isolated run into the checkout, uncommitted.
+#[must_use]
+pub fn merge_into_checkout(names: &Names, initial: &str) -> Vec<String> {
+    let branch = names.short_branch();
+    vec![
+        format!("git diff --binary {initial} {branch} | git apply"),
+        format!("git branch -D {branch}"),
+        "# the workspaces are removed".to_owned(),
+    ]
+}
+
+/// What finishing an isolated run on its own branch does.
+#[must_use]
+pub fn keep_isolated(names: &Names) -> Vec<String> {
+    vec![format!("# {} stays; the workspaces are removed, and this checkout is not touched", names.short_branch())]
 }
 
 /// The commands that finish a run with everything uncommitted on the original branch.

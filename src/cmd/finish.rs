@@ -3,11 +3,12 @@
 use anyhow::{Result, bail};
 
 use super::context::Context;
-use super::session::{ask_completion, brief, take_up};
+use super::session::{ask_completion, brief, finish_commands, take_up};
 use crate::branch::dry_run;
 use crate::cli::FinishArgs;
 use crate::config::{Environment, Finish};
 use crate::error::{ExitStatus, Problem};
+use crate::git::Oid;
 use crate::names::Names;
 use crate::report::{ask, output};
 
@@ -19,6 +20,10 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
     if args.dry_run {
         let names = Names::new(&name);
         let commands = match (&state.opening, args.mode()) {
+            (Some(_), Some(Finish::Cleanup) | None) if state.is_isolated() => {
+                dry_run::merge_into_checkout(&names, state.initial.as_ref().map_or("HEAD", Oid::short))
+            }
+            _ if state.is_isolated() => dry_run::keep_isolated(&names),
             (Some(opening), Some(Finish::Cleanup) | None) => dry_run::cleanup(&names, &opening.original),
             _ => dry_run::keep(&names),
         };
@@ -27,11 +32,8 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
     }
     let interactive = context.environment.interactive;
     if args.mode().is_none() && !interactive {
-        bail!(
-            Problem::refused("cleanup or keep? neither is given, and there is no terminal to ask on")
-                .hint(format!("git ralph finish --cleanup {name}   to have everything uncommitted on the original branch"))
-                .hint(format!("git ralph finish --keep {name}      to stay on ralph/{name}"))
-        );
+        let problem = Problem::refused("cleanup or keep? neither is given, and there is no terminal to ask on");
+        bail!(finish_commands(&name, state.is_isolated()).into_iter().fold(problem, Problem::hint));
     }
     let mut open = take_up(&context, run, &state, brief(args.quiet)).await?;
     let mode = match args.mode() {

@@ -1,5 +1,6 @@
 //! `git ralph log --follow`: a running loop, watched from another terminal.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,13 +32,12 @@ struct Pursuit<'a> {
     only: Option<&'a StoryId>,
     telling: Telling,
     state: RunState,
-    at_work: Option<Watched>,
+    at_work: BTreeMap<StoryId, Watched>,
     heard: bool,
 }
 
 /// An attempt that is under way.
 struct Watched {
-    story: StoryId,
     stdout: PathBuf,
     format: Format,
     /// None until the file is there: the journal says that an agent is about to be started before there is one.
@@ -47,7 +47,7 @@ struct Watched {
 /// Tells what happens until nobody is at work on the run any more, or nobody listens.
 pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<ExitStatus> {
     let mut follower = Follower::new(run.journal());
-    let mut pursuit = Pursuit { context, run, only, telling, state: RunState::default(), at_work: None, heard: true };
+    let mut pursuit = Pursuit { context, run, only, telling, state: RunState::default(), at_work: BTreeMap::new(), heard: true };
     pursuit.catch_up(&mut follower)?;
     loop {
         // Asked first: what its owner wrote before it went is read below.
@@ -68,8 +68,13 @@ impl Pursuit<'_> {
     }
 
     fn take(&mut self, record: &Record) {
-        if matches!(record.event, Event::AgentEnded { .. } | Event::RunResumed {}) {
-            self.listen_to_the_end();
+        if let Event::AgentEnded { story, .. } = &record.event {
+            self.listen_to_the_end_of(story);
+        }
+        if record.event == (Event::RunResumed {}) {
+            for story in self.at_work.keys().cloned().collect::<Vec<_>>() {
+                self.listen_to_the_end_of(&story);
+            }
         }
         self.state.apply(&record.event);
         if self.telling == Telling::Json {
@@ -85,26 +90,38 @@ impl Pursuit<'_> {
             && self.only.is_none_or(|only| only == story)
         {
             let stdout = self.run.attempt(story, *attempt).join("stdout");
-            self.at_work = Some(Watched { story: story.clone(), stdout, format: format_of(self.context, agent), transcript: None });
+            self.at_work.insert(story.clone(), Watched { stdout, format: format_of(self.context, agent), transcript: None });
         }
     }
 
-    /// Tells what the agent has said since.
+    /// Tells what the agents have said since.
     fn listen(&mut self) {
-        self.with_transcript(|transcript, each| transcript.more(each));
+        let mut lines = Vec::new();
+        for (story, watched) in &mut self.at_work {
+            lines.extend(watched.read(story, |transcript, each| transcript.more(each)));
+        }
+        lines.iter().for_each(|line| self.say(line));
     }
 
-    fn listen_to_the_end(&mut self) {
-        self.with_transcript(|transcript, each| transcript.rest(each));
-        self.at_work = None;
+    fn listen_to_the_end_of(&mut self, story: &StoryId) {
+        let Some(mut watched) = self.at_work.remove(story) else { return };
+        let lines = watched.read(story, |transcript, each| transcript.rest(each));
+        lines.iter().for_each(|line| self.say(line));
     }
 
-    fn with_transcript(&mut self, read: impl Fn(&mut Transcript, &mut dyn FnMut(Said<'_>)) -> std::io::Result<()>) {
-        let Some(Watched { story, stdout, format, transcript }) = &mut self.at_work else { return };
+    fn say(&mut self, line: &str) {
+        self.heard &= output::try_data(&format!("{line}\n"));
+    }
+}
+
+impl Watched {
+    /// What a read of the transcript gives, as lines.
+    fn read(&mut self, story: &StoryId, read: impl Fn(&mut Transcript, &mut dyn FnMut(Said<'_>)) -> std::io::Result<()>) -> Vec<String> {
+        let Watched { stdout, format, transcript } = self;
         if transcript.is_none() {
             *transcript = Transcript::open(stdout, *format).ok();
         }
-        let Some(transcript) = transcript else { return };
+        let Some(transcript) = transcript else { return Vec::new() };
         let mut lines = Vec::new();
         let mut each = |said: Said<'_>| {
             lines.push(match said {
@@ -114,10 +131,6 @@ impl Pursuit<'_> {
         };
         // A transcript that cannot be read any more is no reason to stop telling the events.
         let _ = read(transcript, &mut each);
-        lines.iter().for_each(|line| self.say(line));
-    }
-
-    fn say(&mut self, line: &str) {
-        self.heard &= output::try_data(&format!("{line}\n"));
+        lines
     }
 }

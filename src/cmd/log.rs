@@ -54,7 +54,8 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus>
     Ok(ExitStatus::Done)
 }
 
-fn chronicle(run: &RunDir) -> Result<Chronicle> {
+/// What the journal of a run says about attempts.
+pub fn chronicle(run: &RunDir) -> Result<Chronicle> {
     let mut chronicle = Chronicle::default();
     run.replay(|record| chronicle.take(record))?;
     Ok(chronicle)
@@ -116,7 +117,15 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
         });
     })?;
     let running = context.store.owner(&subject.state).is_some();
-    let page = AttemptPage { story: &story, view, running, said, errors: tail(&dir.join("stderr")), gates: gates(&dir) };
+    let page = AttemptPage {
+        story: &story,
+        view,
+        running,
+        said,
+        errors: tail(&dir.join("stderr")),
+        gates: gates(&dir, "gate"),
+        merge_gates: gates(&dir, "merge-gate"),
+    };
     if args.json {
         output::data(&output::json(&attempt_json(&page)));
     } else {
@@ -129,8 +138,8 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&safe_read::tail(path, TAIL).unwrap_or_default()).into_owned()
 }
 
-fn gates(dir: &Path) -> Vec<String> {
-    (1..).map(|number| dir.join(format!("gate-{number}"))).take_while(|path| path.exists()).map(|path| tail(&path)).collect()
+fn gates(dir: &Path, name: &str) -> Vec<String> {
+    (1..).map(|number| dir.join(format!("{name}-{number}"))).take_while(|path| path.exists()).map(|path| tail(&path)).collect()
 }
 
 /// The story that is meant when only one has such an attempt.

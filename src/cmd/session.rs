@@ -7,10 +7,11 @@ use crate::agent::Agent;
 use crate::cli::RunOptions;
 use crate::config::{Advice, Bell, Environment, Finish, Flags};
 use crate::error::{ExitStatus, Problem};
+use crate::names::Names;
 use crate::process::Urgency;
 use crate::report::{JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, ask, end_words, head_words, output, ring};
 use crate::run::{End, LoadedChange, OpenRun, Opening, Reporter, RunDir, RunState, StopKind, Work};
-use crate::story::Change;
+use crate::story::{Change, ChangeName};
 
 /// Works out what flags, change file and configuration say, and finds the agent.
 pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &Flags, limit: Option<u32>) -> Result<Work> {
@@ -160,19 +161,30 @@ async fn complete(context: &Context, open: &mut OpenRun, end: &End, finish: Fini
 
 /// Asks for the completion choice.
 pub async fn ask_completion(open: &OpenRun) -> Result<ask::Answer<Finish>> {
-    let original = head_words(&open.opening()?.original);
-    ask::completion(&open.branch.names.short_branch(), &original).await
+    let (branch, original) = (open.branch.names.short_branch(), head_words(&open.opening()?.original));
+    let choices = if open.state.is_isolated() { ask::Choices::isolated(&branch) } else { ask::Choices::in_place(&branch, &original) };
+    ask::completion(choices).await
+}
+
+/// The commands that finish a run, with what each of them does.
+pub fn finish_commands(change: &ChangeName, is_isolated: bool) -> [String; 2] {
+    let branch = Names::new(change).short_branch();
+    let (cleanup, keep) = if is_isolated {
+        ("to merge the result into this checkout, uncommitted".to_owned(), format!("to leave the result on {branch}"))
+    } else {
+        ("to have everything uncommitted on the original branch".to_owned(), format!("to stay on {branch}"))
+    };
+    [format!("git ralph finish --cleanup {change}   {cleanup}"), format!("git ralph finish --keep {change}      {keep}")]
 }
 
 fn say_what_to_type(open: &OpenRun) {
     let change = open.change();
     let unfinished = open.state.end != Some(End::AllDone);
     let more = unfinished.then(|| format!("git ralph resume {change}             to go on"));
-    let lines = [
-        format!("git ralph finish --cleanup {change}   to have everything uncommitted on the original branch"),
-        format!("git ralph finish --keep {change}      to stay on {}", open.branch.names.short_branch()),
-        format!("git ralph abort {change}              to have everything as it was before"),
-    ];
+    let is_isolated = open.state.is_isolated();
+    let abort = if is_isolated { "to discard the run; this checkout stays as it is" } else { "to have everything as it was before" };
+    let abort = format!("git ralph abort {change}              {abort}");
     output::message(&Line::new(Tone::Plain, "the run is open"));
-    output::advise(Advice::NextStep, &more.into_iter().chain(lines).collect::<Vec<_>>());
+    let lines = more.into_iter().chain(finish_commands(change, is_isolated)).chain([abort]);
+    output::advise(Advice::NextStep, &lines.collect::<Vec<_>>());
 }

@@ -1,7 +1,7 @@
 //! `git ralph start`: checks, the initial state, the loop, the completion choice.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -35,7 +35,8 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
             bail!(is_open(&name));
         }
         preflight(&context.repo, &Names::new(&name)).await?;
-        output::data(&dry_run_text(&change, &planned, args.run.verbose)?);
+        let isolation = isolation(&context, &name, &planned).await?;
+        output::data(&dry_run_text(&context, &change, &planned, isolation.as_deref(), args.run.verbose)?);
         return Ok(ExitStatus::Done);
     }
     warn_of_list(&change, &planned, &loaded.shown);
@@ -197,10 +198,19 @@ fn is_open(name: &ChangeName) -> Problem {
 }
 
 /// What `--dry-run` prints.
-fn dry_run_text(change: &Change, work: &Work, verbose: bool) -> Result<String> {
-    let mut text = String::new();
-    for command in dry_run::start(&Names::new(&change.name)) {
+fn dry_run_text(context: &Context, change: &Change, work: &Work, isolation: Option<&Path>, verbose: bool) -> Result<String> {
+    let (mut text, names) = (String::new(), Names::new(&change.name));
+    let begin = match isolation {
+        Some(dir) => dry_run::start_isolated(&names, &context.repo.place.head, dir, &work.settings.setup.value),
+        None => dry_run::start(&names),
+    };
+    for command in begin {
         let _ = writeln!(text, "{command}");
+    }
+    if let Some(dir) = isolation {
+        let jobs = work.policy(true).jobs;
+        let at_once = if jobs > 1 && change.order != Order::List { format!(", {jobs} stories at a time") } else { String::new() };
+        let _ = writeln!(text, "\n# the following is done in workspaces below {}{at_once}", dir.display());
     }
     for story in change.stories.iter().filter(|story| work.only.is_empty() || work.only.contains(&story.id)) {
         let _ = writeln!(text, "\n# story {}: {}", story.id, story.title);
@@ -213,6 +223,12 @@ fn dry_run_text(change: &Change, work: &Work, verbose: bool) -> Result<String> {
             for line in work.prompt(change, story)?.lines() {
                 let _ = writeln!(text, "    {line}");
             }
+        }
+    }
+    if isolation.is_some() {
+        let _ = writeln!(text);
+        for command in dry_run::land_isolated(&names) {
+            let _ = writeln!(text, "{command}");
         }
     }
     let _ = writeln!(text, "\n# an attempt that fails is kept under refs/ralph/{}/attempts/ and rolled back:", change.name);

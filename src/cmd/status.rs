@@ -3,11 +3,12 @@
 use anyhow::{Error, Result};
 
 use super::context::Context;
+use super::log::chronicle;
 use crate::cli::Status;
 use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
 use crate::report::{StatusView, output, status_json, status_text};
-use crate::run::{RunDir, RunState};
+use crate::run::{self, RunDir, RunState};
 
 /// Says where the run stands.
 pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> {
@@ -25,9 +26,22 @@ pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> 
     };
     let stories = context.changes.stories(&run, &state);
     let owner = context.store.owner(&state);
-    let view = StatusView::new(&state, &stories, owner);
+    let mut view = StatusView::new(&state, &stories, owner);
+    if state.is_isolated() && !state.is_closed() {
+        view = view.since(&chronicle(&run)?).with_source_edits(source_edits(&context, &run, &state).await);
+    }
     output::data(&if args.json { status_json(&view) } else { status_text(&view) });
     Ok(ExitStatus::Done)
+}
+
+/// The files of the source that the user has edited in the checkout and that an isolated run does not see. A source that cannot be read
+/// has none.
+async fn source_edits(context: &Context, run: &RunDir, state: &RunState) -> Vec<String> {
+    let (Some(initial), Some(base), Ok(loaded)) = (&state.initial, &state.base, context.changes.load(&run.change)) else {
+        return Vec::new();
+    };
+    let Some(source) = loaded.source_of(state.source_kind).filter(|_| run.source_view().is_dir()) else { return Vec::new() };
+    run::source_edits(&context.repo, &source, initial, &base.checkpoint).await.unwrap_or_default()
 }
 
 /// The named change's last run, or the open run of this work tree.

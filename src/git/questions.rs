@@ -513,6 +513,23 @@ impl Repo {
         commits.map(|(oid, message)| Ok((oid.parse()?, message.to_owned()))).collect()
     }
 
+    /// The blobs that files of the work tree would be stored as, in the same order; nothing is stored.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub async fn hashes_of(&self, paths: &[PathBuf]) -> Result<Vec<Oid>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = Vec::new();
+        for path in paths {
+            input.extend(path.as_os_str().as_bytes());
+            input.push(b'\n');
+        }
+        let output = self.git.call(["hash-object", "--stdin-paths"]).input(input).working().output().await?;
+        String::from_utf8_lossy(&output).lines().map(str::parse).collect()
+    }
+
     /// The bytes of a file in a tree or a commit; none if it is not there.
     ///
     /// # Errors

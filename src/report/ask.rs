@@ -36,16 +36,38 @@ pub enum OpenRun {
     Restart,
 }
 
+/// What each way to finish a run does.
+pub struct Choices {
+    cleanup: String,
+    keep: String,
+}
+
+impl Choices {
+    /// For a run in the user's checkout.
+    #[must_use]
+    pub fn in_place(branch: &str, original: &str) -> Self {
+        Choices {
+            cleanup: format!("cleanup  back to {original}, everything as uncommitted changes, {branch} deleted"),
+            keep: format!("keep     stay on {branch} with its checkpoints, {original} untouched"),
+        }
+    }
+
+    /// For a run in private clones.
+    #[must_use]
+    pub fn isolated(branch: &str) -> Self {
+        Choices {
+            cleanup: format!("cleanup  merge the result into this checkout as uncommitted changes, {branch} deleted"),
+            keep: format!("keep     leave the result on {branch} with its checkpoints, this checkout untouched"),
+        }
+    }
+}
+
 /// The completion choice.
 ///
 /// # Errors
 /// If the terminal cannot be used.
-pub async fn completion(branch: &str, original: &str) -> Result<Answer<Finish>> {
-    let items = vec![
-        format!("cleanup  back to {original}, everything as uncommitted changes, {branch} deleted"),
-        format!("keep     stay on {branch} with its checkpoints, {original} untouched"),
-        "later    leave the run open".to_owned(),
-    ];
+pub async fn completion(choices: Choices) -> Result<Answer<Finish>> {
+    let items = vec![choices.cleanup, choices.keep, "later    leave the run open".to_owned()];
     let answer = select("How should the run be completed?".to_owned(), items).await?;
     Ok(answer.map_to(&[Some(Finish::Cleanup), Some(Finish::Keep), None]))
 }

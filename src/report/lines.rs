@@ -1,6 +1,6 @@
 //! Plain lines on standard error: what there is without a terminal.
 
-use super::words::activity_warning;
+use super::words::activity_lines;
 use super::{Tone, event_lines, output};
 use crate::run::{Activity, Record, Reporter, RunState};
 
@@ -40,8 +40,8 @@ impl Reporter for Lines {
     }
 
     fn activity(&self, activity: &Activity<'_>) {
-        if let Some(line) = activity_warning(activity) {
-            output::message(&line);
+        for line in activity_lines(activity).iter().filter(|line| self.verbosity > Verbosity::Quiet || line.tone == Tone::Warning) {
+            output::message(line);
         }
         if self.verbosity < Verbosity::Verbose {
             return;
@@ -55,6 +55,9 @@ impl Reporter for Lines {
             | Activity::CallbackFailed { .. }
             | Activity::SourceNotCarried { .. }
             | Activity::Landing { .. }
+            | Activity::SettingUp { .. }
+            | Activity::NotCopied { .. }
+            | Activity::SourceEdited { .. }
             | Activity::GateStarted { .. } => return,
         };
         let mut said = self.said.borrow_mut();

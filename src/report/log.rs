@@ -16,6 +16,9 @@ use crate::run::{Event, Record, RunState, Usage};
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
+/// The outcome of an attempt that is accepted and has not landed yet.
+const QUEUED: &str = "waits in the landing queue";
+
 /// What a journal says about attempts: a fold of its records.
 #[derive(Debug, Default)]
 pub struct Chronicle {
@@ -23,7 +26,8 @@ pub struct Chronicle {
     started: Option<Timestamp>,
     attempts: BTreeMap<StoryId, Vec<AttemptView>>,
     undone: Vec<(String, Vec<StoryId>)>,
-    /// What was said since the end of the last attempt: it is about the one that ends next.
+    /// Notices that are not attributed yet. The events of one step are written together and end with one of its attempt, so the next
+    /// event of an attempt says which attempt they are about.
     notices: Vec<String>,
 }
 
@@ -96,10 +100,10 @@ impl Chronicle {
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn take(&mut self, record: &Record) {
         self.state.apply(&record.event);
+        self.attribute(&record.event);
         self.started.get_or_insert(record.at);
         match &record.event {
             Event::AttemptStarted { story, attempt, agent, .. } => {
-                self.notices.clear();
                 let view = AttemptView { number: *attempt, agent: agent.clone(), started: Some(record.at), ..AttemptView::default() };
                 self.attempts.entry(story.clone()).or_default().push(view);
             }
@@ -119,12 +123,18 @@ impl Chronicle {
             Event::AttemptRejected { story, attempt, outcome } => {
                 self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
             }
-            Event::CheckpointLanded { story, attempt, commit, .. } => self.end(story, *attempt, |view| {
+            Event::AttemptQueued { story, attempt, .. } => self.edit(story, *attempt, |view| view.outcome = Some(QUEUED.to_owned())),
+            Event::CheckpointLanded { story, attempt, commit, .. } => self.edit(story, *attempt, |view| {
                 view.outcome = Some("done".to_owned());
                 view.checkpoint = Some(commit.short().to_owned());
             }),
-            Event::AttemptRolledBack { story, attempt, rescue, .. } => self.end(story, *attempt, |view| view.rescues.push(rescue.clone())),
-            Event::AttemptBeaten { story, attempt, defeat, kept } => self.end(story, *attempt, |view| {
+            Event::AttemptRolledBack { story, attempt, rescue, .. } => self.edit(story, *attempt, |view| {
+                view.rescues.push(rescue.clone());
+                if view.outcome.as_deref() == Some(QUEUED) {
+                    view.outcome = Some("was taken out of the landing queue".to_owned());
+                }
+            }),
+            Event::AttemptBeaten { story, attempt, defeat, kept } => self.edit(story, *attempt, |view| {
                 view.outcome = Some(defeat_words(defeat));
                 view.rescues.push(kept.clone());
             }),
@@ -145,7 +155,6 @@ impl Chronicle {
             | Event::GateEnded { .. }
             | Event::WorkspaceReady { .. }
             | Event::AttemptAccepted { .. }
-            | Event::AttemptQueued { .. }
             | Event::BatchFailed { .. }
             | Event::UndoStarted { .. }
             | Event::PauseStarted { .. }
@@ -170,12 +179,59 @@ impl Chronicle {
         }
     }
 
-    /// An attempt has landed or is rolled back: what was said meanwhile is about it.
-    fn end(&mut self, story: &StoryId, attempt: u32, change: impl FnOnce(&mut AttemptView)) {
+    /// Gives notices to the attempt that they are about. A step that is repeated says them again.
+    fn attribute(&mut self, event: &Event) {
+        let (story, attempt) = match event {
+            Event::AgentEnded { story, attempt, .. }
+            | Event::UsageFound { story, attempt, .. }
+            | Event::GateEnded { story, attempt, .. }
+            | Event::AttemptAccepted { story, attempt }
+            | Event::AttemptQueued { story, attempt, .. }
+            | Event::AttemptBeaten { story, attempt, .. }
+            | Event::AttemptRejected { story, attempt, .. }
+            | Event::CheckpointLanded { story, attempt, .. }
+            | Event::AttemptRolledBack { story, attempt, .. } => (story, *attempt),
+            // They came before any attempt, or between two.
+            Event::AttemptStarted { .. } => return self.notices.clear(),
+            // The process died in the middle of a step. If that was one of several, it is not known which.
+            Event::RunResumed {} if self.state.stories.values().filter(|progress| progress.is_busy()).count() > 1 => {
+                return self.notices.clear();
+            }
+            Event::RunResumed {}
+            | Event::RunStarting { .. }
+            | Event::LeftoverKept { .. }
+            | Event::RunStarted { .. }
+            | Event::CommitsAdopted { .. }
+            | Event::EditsAdopted { .. }
+            | Event::IdentityMissing {}
+            | Event::SourceUnreadable { .. }
+            | Event::SourceRead { .. }
+            | Event::SourcePutBack { .. }
+            | Event::StoriesChanged { .. }
+            | Event::StrayMarks { .. }
+            | Event::MarksNotSet { .. }
+            | Event::WorkspaceReady { .. }
+            | Event::BatchFailed { .. }
+            | Event::UndoStarted { .. }
+            | Event::Undone { .. }
+            | Event::Noticed { .. }
+            | Event::PauseStarted { .. }
+            | Event::PauseEnded { .. }
+            | Event::StoryFailed { .. }
+            | Event::StopRequested { .. }
+            | Event::LoopEnded { .. }
+            | Event::FinishStarted { .. }
+            | Event::Finished { .. }
+            | Event::AbortStarted {}
+            | Event::Aborted { .. } => return,
+        };
         let notices = std::mem::take(&mut self.notices);
         self.edit(story, attempt, |view| {
-            view.notices = notices;
-            change(view);
+            for notice in notices {
+                if !view.notices.contains(&notice) {
+                    view.notices.push(notice);
+                }
+            }
         });
     }
 
@@ -198,6 +254,12 @@ impl Chronicle {
     #[must_use]
     pub fn attempt(&self, story: &StoryId, number: u32) -> Option<&AttemptView> {
         self.attempts.get(story)?.iter().rev().find(|view| view.number == number)
+    }
+
+    /// When the last attempt of a story began.
+    #[must_use]
+    pub fn started(&self, story: &StoryId) -> Option<Timestamp> {
+        self.attempts.get(story)?.last()?.started
     }
 
     /// The stories that have an attempt of the given number.
@@ -228,8 +290,8 @@ impl Chronicle {
     /// Whether a ref keeps something of a story.
     #[must_use]
     pub fn is_about(&self, name: &str, names: &Names, story: &StoryId) -> bool {
-        let attempt =
-            names.kind(name).is_some_and(|own| own.kind == RefKind::Attempt && own.story() == Some(story.as_component().as_str()));
+        let is_kept_work = |kind: RefKind| matches!(kind, RefKind::Attempt | RefKind::Queued);
+        let attempt = names.kind(name).is_some_and(|own| is_kept_work(own.kind) && own.story() == Some(story.as_component().as_str()));
         attempt || self.undone.iter().any(|(kept, stories)| kept == name && stories.contains(story))
     }
 }
@@ -312,7 +374,11 @@ pub fn log_json(view: &LogView) -> String {
 pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
     let unsettled = if running { "is under way" } else { "was cut short" };
     let outcome = attempt.outcome.as_deref().unwrap_or(unsettled);
-    let outcome = if outcome == "done" { console::style(outcome).green() } else { console::style(outcome).red() };
+    let outcome = match outcome {
+        "done" => console::style(outcome).green(),
+        QUEUED => console::style(outcome).yellow(),
+        _ => console::style(outcome).red(),
+    };
     let mut text = format!("attempt {} {outcome}", attempt.number);
     if let Some(milliseconds) = attempt.milliseconds {
         let _ = write!(text, " ({}{})", span(milliseconds), attempt.used);
@@ -327,4 +393,60 @@ pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
         let _ = write!(text, ", undone, kept as {kept}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chronicle(events: &[&str]) -> Chronicle {
+        let mut chronicle = Chronicle::default();
+        for (at, event) in events.iter().enumerate() {
+            let line = format!("{{\"seq\":{},\"at\":\"2026-01-31T12:00:00Z\",{event}}}", at + 1);
+            chronicle.take(&serde_json::from_str(&line).unwrap());
+        }
+        chronicle
+    }
+
+    fn started(story: &str, slot: u32) -> String {
+        format!("\"event\":\"attempt-started\",\"story\":\"{story}\",\"attempt\":1,\"title\":\"\",\"agent\":\"x\",\"slot\":{slot}")
+    }
+
+    fn notices(chronicle: &Chronicle, story: &str) -> Vec<String> {
+        chronicle.attempts[&story.parse().unwrap()][0].notices.clone()
+    }
+
+    const MOVED: &str = "\"event\":\"noticed\",\"notice\":{\"kind\":\"nested-moved\",\"path\":\"inner\",\"to\":\"aside\"}";
+    const OID: &str = "0123456789012345678901234567890123456789";
+
+    #[test]
+    fn a_notice_belongs_to_the_attempt_of_its_step_also_when_another_one_lands_first() {
+        let queued =
+            |story: &str| format!("\"event\":\"attempt-queued\",\"story\":\"{story}\",\"attempt\":1,\"commit\":\"{OID}\",\"files\":1");
+        let landed =
+            |story: &str| format!("\"event\":\"checkpoint-landed\",\"story\":\"{story}\",\"attempt\":1,\"commit\":\"{OID}\",\"files\":1");
+        let chronicle = chronicle(&[
+            &started("a", 0),
+            &started("b", 1),
+            &queued("b"),
+            MOVED,
+            &queued("a"),
+            &started("c", 0),
+            &landed("b"),
+            &landed("a"),
+        ]);
+        assert_eq!((notices(&chronicle, "a").len(), notices(&chronicle, "b").len(), notices(&chronicle, "c").len()), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_notice_of_a_step_that_was_cut_short_is_attributed_only_if_one_attempt_was_under_way() {
+        let resumed = "\"event\":\"run-resumed\"";
+        let back = |story: &str| {
+            format!("\"event\":\"attempt-rolled-back\",\"story\":\"{story}\",\"attempt\":1,\"rescue\":\"refs/x\",\"files\":1")
+        };
+        let one = chronicle(&[&started("a", 0), MOVED, resumed, MOVED, &back("a")]);
+        assert_eq!(notices(&one, "a").len(), 1, "and a step that is repeated says it once");
+        let two = chronicle(&[&started("a", 0), &started("b", 1), MOVED, resumed, &back("b"), &back("a")]);
+        assert_eq!((notices(&two, "a").len(), notices(&two, "b").len()), (0, 0));
+    }
 }

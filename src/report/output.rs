@@ -75,16 +75,17 @@ pub fn failure(label: &str, text: &str, hints: &[String]) {
 
 /// Hints of a kind, and how to switch them off.
 pub fn advise(advice: Advice, hints: &[String]) {
+    hint_lines(advice, hints).iter().for_each(message);
+}
+
+/// The same as lines; none if the user does not want hints of this kind.
+pub(super) fn hint_lines(advice: Advice, hints: &[String]) -> Vec<Line> {
     let wanted = STYLE.get().copied().unwrap_or_default().wants(advice);
     if hints.is_empty() || wanted == Wanted::No {
-        return;
+        return Vec::new();
     }
-    for hint in hints {
-        message(&Line::new(Tone::Hint, hint.clone()));
-    }
-    if wanted == Wanted::Unasked {
-        message(&Line::new(Tone::Hint, format!("Disable this message with \"git config {} false\"", advice.key())));
-    }
+    let disable = (wanted == Wanted::Unasked).then(|| format!("Disable this message with \"git config {} false\"", advice.key()));
+    hints.iter().cloned().chain(disable).map(|hint| Line::new(Tone::Hint, hint)).collect()
 }
 
 pub(super) fn prefixed(line: &Line) -> String {

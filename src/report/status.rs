@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::clean;
-use super::words::{count, doubt_words, end_words, head_words, outcome_words, time_words, usage_words};
+use super::words::{
+    count, doubt_words, end_words, head_words, outcome_words, source_edited_commands, source_edited_words, time_words, usage_words,
+};
+use super::{Chronicle, clean};
 use crate::cost::Cost;
 use crate::names::Names;
-use crate::run::{Pause, Phase, RunState, Stage};
-use crate::story::Story;
+use crate::run::{Pause, Phase, Progress, RunState, Stage};
+use crate::story::{Story, StoryId};
 
 /// Everything that `status` shows.
 #[derive(Debug, Serialize)]
@@ -27,6 +29,10 @@ pub struct StatusView {
     done: usize,
     total: usize,
     stories: Vec<StoryView>,
+    workspaces: Option<String>,
+    slots: Vec<SlotView>,
+    queue: Vec<QueuedView>,
+    source_edits: Vec<String>,
     end: Option<String>,
     waiting_until: Option<Timestamp>,
     tokens: u64,
@@ -34,6 +40,24 @@ pub struct StatusView {
     #[serde(skip)]
     used: String,
     next: Vec<String>,
+}
+
+/// A private clone with an attempt in it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct SlotView {
+    slot: u32,
+    story: String,
+    attempt: u32,
+    since: Option<Timestamp>,
+}
+
+/// An attempt that waits in the landing queue.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct QueuedView {
+    story: String,
+    attempt: u32,
 }
 
 /// One story of it.
@@ -75,6 +99,10 @@ impl StatusView {
             done: views.iter().filter(|view| view.state == "done").count(),
             total: views.len(),
             stories: views,
+            workspaces: opening.and_then(|opening| opening.workspaces.as_ref()).map(|dir| dir.display().to_string()),
+            slots: slot_views(state),
+            queue: state.queue().into_iter().map(|(story, it)| QueuedView { story: story.to_string(), attempt: it.attempts }).collect(),
+            source_edits: Vec::new(),
             end: state.end.as_ref().map(|end| end_words(end, state)),
             waiting_until: match &state.pause {
                 Some(Pause::Until { until, .. }) => Some(*until),
@@ -87,6 +115,31 @@ impl StatusView {
             change,
         }
     }
+
+    /// The same with the times at which the attempts that are under way began.
+    #[must_use]
+    pub fn since(mut self, chronicle: &Chronicle) -> Self {
+        for slot in &mut self.slots {
+            slot.since = slot.story.parse().ok().and_then(|story| chronicle.started(&story));
+        }
+        self
+    }
+
+    /// The same with the files of the source that the user has edited in the checkout, which the run does not see.
+    #[must_use]
+    pub fn with_source_edits(mut self, paths: Vec<String>) -> Self {
+        self.source_edits = paths;
+        self
+    }
+}
+
+/// The attempts of an isolated run that occupy a private clone.
+fn slot_views(state: &RunState) -> Vec<SlotView> {
+    let busy = state.stories.iter().filter(|(_, it)| state.is_isolated() && it.is_busy() && !it.is_queued());
+    let view = |(story, it): (&StoryId, &Progress)| SlotView { slot: it.slot, story: story.to_string(), attempt: it.attempts, since: None };
+    let mut slots: Vec<SlotView> = busy.map(view).collect();
+    slots.sort_by_key(|slot| slot.slot);
+    slots
 }
 
 pub(super) fn phase_word(phase: &Phase) -> &'static str {
@@ -156,6 +209,7 @@ pub fn status_text(view: &StatusView) -> String {
     let running = if view.running { ", running" } else { "" };
     let _ = writeln!(text, "{}: {}{running}, {} of {} done{}", view.change, view.state, view.done, count(view.total, "story"), view.used);
     let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
+    write_workspaces(&mut text, view);
     if let Some(until) = view.waiting_until {
         let _ = writeln!(text, "waiting until {}", time_words(until));
     }
@@ -185,6 +239,29 @@ pub fn status_text(view: &StatusView) -> String {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });
     }
     text
+}
+
+/// What goes on in the private clones, and what waits to land.
+fn write_workspaces(text: &mut String, view: &StatusView) {
+    let Some(dir) = &view.workspaces else { return };
+    if view.state != "finished" && view.state != "aborted" {
+        let _ = writeln!(text, "workspaces in {}", clean(dir));
+    }
+    for SlotView { slot, story, attempt, since } in view.slots.iter().filter(|_| view.running) {
+        let since = since.map(|since| format!(", since {}", time_words(since))).unwrap_or_default();
+        let _ = writeln!(text, "  {}: {story}, attempt {attempt}{since}", slot + 1);
+    }
+    if !view.queue.is_empty() {
+        let stories: Vec<&str> = view.queue.iter().map(|queued| queued.story.as_str()).collect();
+        let _ = writeln!(text, "landing queue: {}", stories.join(", "));
+    }
+    if !view.source_edits.is_empty() {
+        let words = source_edited_words(&view.source_edits, &view.branch);
+        let _ = writeln!(text, "{} {words}", console::style("warning:").yellow());
+        for command in source_edited_commands(&view.branch) {
+            let _ = writeln!(text, "  {command}");
+        }
+    }
 }
 
 /// The word for a state, coloured by how good it is.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::words::{activity_warning, time_words};
+use super::words::{activity_lines, time_words};
 use super::{Tone, clean, event_lines, output};
 use crate::run::{Activity, Event, Record, Reporter, RunState};
 use crate::story::StoryId;
@@ -16,8 +16,19 @@ use crate::story::StoryId;
 pub struct Terminal {
     screen: MultiProgress,
     stories: ProgressBar,
-    /// A line for each story that is being worked on, and one for what belongs to none.
-    running: RefCell<BTreeMap<Option<StoryId>, ProgressBar>>,
+    /// A line for each thing that goes on.
+    running: RefCell<BTreeMap<Row, ProgressBar>>,
+}
+
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Row {
+    /// A story that is being worked on, or that the run waits after.
+    Story(StoryId),
+    /// The landing that is being tested.
+    Landing,
+    /// A private clone that is being set up.
+    Workspace(String),
 }
 
 impl Default for Terminal {
@@ -34,23 +45,23 @@ impl Terminal {
         let _ = self.screen.println(output::prefixed(&super::Line::new(tone, text)));
     }
 
-    fn run(&self, story: Option<&StoryId>, title: String) {
-        self.settle(story);
+    fn run(&self, row: Row, title: String) {
+        self.settle(&row);
         let spinner = self.screen.insert_before(&self.stories, ProgressBar::new_spinner());
         spinner.set_style(style("{spinner} {prefix}  {elapsed}  {wide_msg}"));
         spinner.set_prefix(title);
         spinner.enable_steady_tick(Duration::from_millis(120));
-        self.running.borrow_mut().insert(story.cloned(), spinner);
+        self.running.borrow_mut().insert(row, spinner);
     }
 
-    fn show(&self, story: Option<&StoryId>, message: String) {
-        if let Some(spinner) = self.running.borrow().get(&story.cloned()) {
+    fn show(&self, row: &Row, message: String) {
+        if let Some(spinner) = self.running.borrow().get(row) {
             spinner.set_message(message);
         }
     }
 
-    fn settle(&self, story: Option<&StoryId>) {
-        if let Some(spinner) = self.running.borrow_mut().remove(&story.cloned()) {
+    fn settle(&self, row: &Row) {
+        if let Some(spinner) = self.running.borrow_mut().remove(row) {
             spinner.finish_and_clear();
         }
     }
@@ -63,25 +74,25 @@ impl Reporter for Terminal {
         }
         match &record.event {
             Event::AttemptStarted { story, attempt, slot, .. } => {
-                let slot = if state.is_isolated() { format!("{} ", slot + 1) } else { String::new() };
-                self.run(Some(story), format!("{slot}{story} (attempt {attempt})"));
+                let slot = if state.is_isolated() { format!("{}: ", slot + 1) } else { String::new() };
+                self.run(Row::Story(story.clone()), format!("{slot}{story} (attempt {attempt})"));
             }
             Event::CheckpointLanded { story, .. } => {
-                self.settle(Some(story));
-                self.settle(None);
+                self.settle(&Row::Story(story.clone()));
+                self.settle(&Row::Landing);
                 self.stories.inc(1);
             }
             Event::AttemptQueued { story, .. } | Event::AttemptRolledBack { story, .. } | Event::PauseEnded { story } => {
-                self.settle(Some(story));
+                self.settle(&Row::Story(story.clone()));
             }
-            Event::AttemptBeaten { .. } | Event::BatchFailed { .. } => self.settle(None),
-            Event::PauseStarted { story, .. } => self.run(Some(story), format!("{story} waits")),
+            Event::AttemptBeaten { .. } | Event::BatchFailed { .. } | Event::CommitsAdopted { .. } => self.settle(&Row::Landing),
+            Event::WorkspaceReady { slot, .. } => self.settle(&Row::Workspace((slot + 1).to_string())),
+            Event::PauseStarted { story, .. } => self.run(Row::Story(story.clone()), format!("{story} waits")),
             Event::LoopEnded { .. } => self.rest(),
             Event::RunStarting { .. }
             | Event::LeftoverKept { .. }
             | Event::RunStarted { .. }
             | Event::RunResumed {}
-            | Event::CommitsAdopted { .. }
             | Event::EditsAdopted { .. }
             | Event::IdentityMissing {}
             | Event::SourceUnreadable { .. }
@@ -90,7 +101,6 @@ impl Reporter for Terminal {
             | Event::StoriesChanged { .. }
             | Event::StrayMarks { .. }
             | Event::MarksNotSet { .. }
-            | Event::WorkspaceReady { .. }
             | Event::AgentEnded { .. }
             | Event::UsageFound { .. }
             | Event::GateEnded { .. }
@@ -114,19 +124,35 @@ impl Reporter for Terminal {
                 self.stories.set_length(*total as u64);
                 self.stories.set_position(*done as u64);
             }
-            Activity::Said { story, line } => self.show(Some(story), clean(line)),
-            Activity::Did { story, tool, target } => self.show(Some(story), clean(&format!("{tool} {target}"))),
+            Activity::Said { story, line } => self.show(&Row::Story((*story).clone()), clean(line)),
+            Activity::Did { story, tool, target } => self.show(&Row::Story((*story).clone()), clean(&format!("{tool} {target}"))),
             Activity::GateStarted { story, command } => {
-                let landing = !self.running.borrow().contains_key(&Some((*story).clone()));
-                self.show(if landing { None } else { Some(story) }, format!("gate: {}", clean(command)));
+                let row = Row::Story((*story).clone());
+                // The gates of a landing run when the attempt of the story has left its workspace.
+                let row = if self.running.borrow().contains_key(&row) { row } else { Row::Landing };
+                self.show(&row, format!("gate: {}", clean(command)));
             }
-            Activity::Landing { story } => self.run(None, format!("landing {story}")),
-            Activity::CallbackFailed { .. } | Activity::SourceNotCarried { .. } => {
-                if let Some(line) = activity_warning(activity) {
+            Activity::Landing { stories } => {
+                self.settle(&Row::Workspace("landing".to_owned()));
+                let stories: Vec<&str> = stories.iter().map(StoryId::as_str).collect();
+                self.run(Row::Landing, format!("landing {}", stories.join(", ")));
+            }
+            Activity::SettingUp { workspace, command } => {
+                let row = Row::Workspace((*workspace).to_owned());
+                if !self.running.borrow().contains_key(&row) {
+                    self.run(row.clone(), format!("workspace {workspace}"));
+                }
+                self.show(&row, format!("setup: {}", clean(command)));
+            }
+            Activity::CallbackFailed { .. }
+            | Activity::SourceNotCarried { .. }
+            | Activity::NotCopied { .. }
+            | Activity::SourceEdited { .. } => {
+                for line in activity_lines(activity) {
                     self.say(line.tone, &line.text);
                 }
             }
-            Activity::Waiting { story, until } => self.show(Some(story), format!("until {}", time_words(*until))),
+            Activity::Waiting { story, until } => self.show(&Row::Story((*story).clone()), format!("until {}", time_words(*until))),
         }
     }
 

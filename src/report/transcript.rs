@@ -22,6 +22,8 @@ pub struct AttemptPage<'a> {
     pub errors: String,
     /// What each gate printed, the last part of it.
     pub gates: Vec<String>,
+    /// The same of the gates that ran on the merge with the branch, before it landed.
+    pub merge_gates: Vec<String>,
 }
 
 /// A line of the agent's own, or the use of a tool.
@@ -58,6 +60,9 @@ pub fn attempt_text(page: &AttemptPage<'_>) -> String {
     for (number, gate) in page.gates.iter().enumerate() {
         section(&format!("gate {}", number + 1), gate);
     }
+    for (number, gate) in page.merge_gates.iter().enumerate() {
+        section(&format!("gate {} on the merge", number + 1), gate);
+    }
     text
 }
 
@@ -72,5 +77,6 @@ pub fn attempt_json(page: &AttemptPage<'_>) -> Value {
         "said": page.said,
         "standard-error": page.errors,
         "gates": page.gates,
+        "merge-gates": page.merge_gates,
     })
 }

@@ -4,7 +4,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::clean;
-use crate::config::Finish;
+use super::output::hint_lines;
+use crate::config::{Advice, Finish};
 use crate::git::{Head, Oid};
 use crate::names::Names;
 use crate::process::Exit;
@@ -60,18 +61,20 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         | Event::AbortStarted {} => Vec::new(),
         Event::LeftoverKept { rescue, .. } => warning(format!("a branch of an earlier run was there, it is kept as {rescue}")),
         Event::RunStarted { initial, branch } => match state.opening.as_ref().and_then(|opening| opening.workspaces.as_ref()) {
-            Some(dir) => plain(format!("on {branch}, initial state {}; the agent works in {}", initial.short(), dir.display())),
+            Some(dir) => {
+                plain(format!("on {branch}, initial state {}; agents work in {}", initial.short(), clean(&dir.display().to_string())))
+            }
             None => plain(format!("on {branch}, initial state {}", initial.short())),
         },
         Event::WorkspaceReady { files: 0, .. } => Vec::new(),
         Event::WorkspaceReady { path, files, bytes, .. } => {
-            plain(format!("{}: copied {} ({})", clean(path), count(*files, "ignored file"), bytes_words(*bytes)))
+            plain(format!("copied {} ({}) to {}", count(*files, "ignored file"), bytes_words(*bytes), clean(path)))
         }
         Event::BatchFailed { stories, command } => {
-            plain(format!("landing queue: '{}' fails on the merge of {}; fewer of them are tried next", clean(command), ids(stories)))
+            plain(format!("landing queue: the gate '{}' fails on the merge of {}; trying fewer of them", clean(command), ids(stories)))
         }
         Event::AttemptBeaten { story, attempt, defeat, kept } => {
-            plain(format!("{story}: attempt {attempt} {}; the story is attempted again, this work is kept as {kept}", defeat_words(defeat)))
+            plain(format!("{story}: attempt {attempt} {}; saved as {kept}, trying again from that checkpoint", defeat_words(defeat)))
         }
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
         Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
@@ -112,7 +115,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             let last = outcome.as_ref().map(|outcome| format!("; the last one {}", outcome_words(outcome))).unwrap_or_default();
             vec![Line::new(Tone::Error, format!("{story} failed after {}{last}", count(*attempts as usize, "attempt")))]
         }
-        Event::StopRequested { how } => plain(stop_words(*how).to_owned()),
+        Event::StopRequested { how } => plain(stop_words(*how, state).to_owned()),
         Event::LoopEnded { end } => plain(end_words(end, state)),
         Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
         Event::Aborted { kept: Some(kept), moved_to, incomplete } => {
@@ -127,7 +130,9 @@ pub(super) fn defeat_words(defeat: &Defeat) -> String {
     let tip = defeat.tip.short();
     match &defeat.cause {
         DefeatCause::Conflict { paths, .. } => format!("conflicts with checkpoint {tip} in {}", some(paths)),
-        DefeatCause::Gate { command, .. } => format!("passed its gates, but merged with checkpoint {tip} '{}' fails", clean(command)),
+        DefeatCause::Gate { command, .. } => {
+            format!("passed its gates, but merged with checkpoint {tip} the gate '{}' fails", clean(command))
+        }
     }
 }
 
@@ -204,8 +209,10 @@ pub fn outcome_words(outcome: &Outcome) -> String {
     }
 }
 
-fn stop_words(how: StopKind) -> &'static str {
+fn stop_words(how: StopKind, state: &RunState) -> &'static str {
+    let under_way = state.stories.values().filter(|progress| progress.is_busy()).count();
     match how {
+        StopKind::AfterAttempt if under_way > 1 => "stopping after the attempts that are under way",
         StopKind::AfterAttempt => "stopping after this attempt",
         StopKind::Now | StopKind::Terminate => "stopping",
         StopKind::Interrupt => "stopping; press Ctrl-C again to quit at once",
@@ -236,19 +243,54 @@ pub fn end_words(end: &End, state: &RunState) -> String {
     }
 }
 
-/// What the user is warned of between two events.
-pub(super) fn activity_warning(activity: &Activity<'_>) -> Option<Line> {
-    let text = match activity {
-        Activity::CallbackFailed { failure } => callback_words(failure),
-        Activity::SourceNotCarried { path } => format!("git does not keep {}: abort and undo leave its marks as they are", clean(path)),
+/// What the user is told between two events.
+pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
+    let (tone, text, hints) = match activity {
+        Activity::CallbackFailed { failure } => (Tone::Warning, callback_words(failure), Vec::new()),
+        Activity::SourceNotCarried { path } => {
+            let text = format!("git does not keep {}: abort and undo leave its marks as they are", clean(path));
+            (Tone::Warning, text, Vec::new())
+        }
+        Activity::SourceEdited { paths, branch } => (Tone::Warning, source_edited_words(paths, branch), source_edited_commands(branch)),
+        Activity::NotCopied { paths } => {
+            let text = format!("the workspace has no copy of these ignored files of your checkout: {}", some(paths));
+            (Tone::Plain, text, not_copied_hints(paths))
+        }
+        Activity::SettingUp { workspace, command } => {
+            (Tone::Plain, format!("workspace {workspace}: setting up: {}", clean(command)), Vec::new())
+        }
         Activity::Planned { .. }
         | Activity::Said { .. }
         | Activity::Did { .. }
         | Activity::Waiting { .. }
         | Activity::Landing { .. }
-        | Activity::GateStarted { .. } => return None,
+        | Activity::GateStarted { .. } => return Vec::new(),
     };
-    Some(Line::new(Tone::Warning, text))
+    let hints = hint_lines(Advice::NextStep, &hints);
+    [Line::new(tone, text)].into_iter().chain(hints).collect()
+}
+
+/// The user's edit of a source is not seen by an isolated run.
+pub(super) fn source_edited_words(paths: &[String], branch: &str) -> String {
+    let verb = if paths.len() == 1 { "has" } else { "have" };
+    format!("{} {verb} edits in your checkout that the run does not see: it reads the stories from {branch}", some(paths))
+}
+
+/// The commands by which the edit gets to the branch, where the run adopts it.
+pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
+    vec![
+        format!("git worktree add ../edit {}   then make the edit in ../edit and commit it there", quoted(branch)),
+        "git worktree remove ../edit   when it is committed; the run adopts the commit with its next landing".to_owned(),
+    ]
+}
+
+/// How ignored files get into workspaces.
+fn not_copied_hints(paths: &[String]) -> Vec<String> {
+    let first = paths.first().map_or("", String::as_str);
+    vec![
+        format!("echo {} >>.worktreeinclude   to copy it into every workspace, from the next start or resume on", quoted(&clean(first))),
+        "setup = [\"npm ci\"]   in the change file, for a command that sets every workspace up".to_owned(),
+    ]
 }
 
 /// What became of a command that was told of an event.
@@ -288,10 +330,10 @@ fn tokens_words(tokens: u64) -> String {
 fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String {
     match (mode, kept) {
         (Finish::Cleanup, Some(kept)) if state.is_isolated() => {
-            format!("everything that the run did is in your checkout, uncommitted; the checkpoints are kept as {kept}")
+            format!("the result is merged into your checkout, uncommitted; the checkpoints are saved as {kept}")
         }
         (Finish::Keep | Finish::Ask, _) if state.is_isolated() => {
-            format!("finished; the result is on ralph/{0}, to merge it type: git merge ralph/{0}", change(state))
+            format!("finished; the result is on ralph/{0}; to merge it, type: git merge ralph/{0}", change(state))
         }
         (Finish::Cleanup, Some(kept)) => {
             format!("back on {} with everything uncommitted; the checkpoints are kept as {kept}", original(state))
@@ -304,7 +346,7 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
 /// How much is as it was before a run that was given up.
 fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
     if state.is_isolated() {
-        return "the run is given up; your checkout was not touched".to_owned();
+        return "the run is aborted; your checkout is as it was".to_owned();
     }
     let how = match (moved_to, incomplete) {
         (None, false) => "as it was".to_owned(),

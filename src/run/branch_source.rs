@@ -1,12 +1,14 @@
 //! The source of an isolated run: read from the run's branch, and marked in the trees that land. The user's checkout is not touched.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
 use super::step_runner::{Ground, StepRunner};
-use super::{RunDir, SourcePlace};
+use super::{Activity, Reporter, RunDir, SourcePlace};
 use crate::git::{Oid, Repo};
 use crate::safe_read;
 use crate::story::StoryId;
@@ -42,6 +44,82 @@ impl BranchSource {
         call.input(listed).working().output().await?;
         let _ = fs::remove_file(&index);
         Ok(true)
+    }
+}
+
+/// The files of a source that the user has edited in the checkout since the run began, and whose edit is not on the run's branch.
+///
+/// # Errors
+/// If git fails.
+pub async fn source_edits(checkout: &Repo, source: &SourcePlace, initial: &Oid, tip: &Oid) -> Result<Vec<String>> {
+    let before = files_of(checkout, initial, source.path()).await?;
+    let there: Vec<&String> = before.keys().filter(|path| checkout.place.top.join(path).is_file()).collect();
+    let now = checkout.hashes_of(&there.iter().map(PathBuf::from).collect::<Vec<_>>()).await?;
+    let now: BTreeMap<&String, Oid> = there.into_iter().zip(now).collect();
+    let edited: Vec<&String> = before.iter().filter(|(path, oid)| now.get(path) != Some(oid)).map(|(path, _)| path).collect();
+    if edited.is_empty() {
+        return Ok(Vec::new());
+    }
+    let on_branch = files_of(checkout, tip, source.path()).await?;
+    let main = source.in_work_tree();
+    let mut missing = Vec::new();
+    for path in edited {
+        let is_on_branch =
+            now.get(path) == on_branch.get(path) || (main.as_ref() == Some(path) && is_marked_further(checkout, source, path, tip).await?);
+        if !is_on_branch {
+            missing.push(path.clone());
+        }
+    }
+    Ok(missing)
+}
+
+/// Whether the branch has the text of the checkout's file, with the marks of stories that have landed.
+async fn is_marked_further(checkout: &Repo, source: &SourcePlace, path: &str, tip: &Oid) -> Result<bool> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+    let Some(on_branch) = checkout.blob_at(tip, Path::new(path)).await?.map(text) else { return Ok(false) };
+    let Ok(here) = safe_read::bytes(&checkout.place.top.join(path)).map(text) else { return Ok(false) };
+    Ok(source.is_marked_further(&here, &on_branch))
+}
+
+/// The files of a commit below a path, with their blobs.
+async fn files_of(repo: &Repo, commit: &Oid, path: &str) -> Result<BTreeMap<String, Oid>> {
+    let listed = repo.git.call(["ls-tree", "-r", "-z", commit.as_str(), "--", path]).output().await?;
+    let text = String::from_utf8_lossy(&listed).into_owned();
+    let file = |entry: &str| {
+        let (about, path) = entry.split_once('\t')?;
+        Some((path.to_owned(), about.rsplit(' ').next()?.parse().ok()?))
+    };
+    Ok(text.split('\0').filter_map(file).collect())
+}
+
+/// Looks at the user's copy of the source while an isolated run goes on.
+pub(super) struct SourceWatch<'a> {
+    /// The user's checkout.
+    pub checkout: &'a Repo,
+    /// The source in it.
+    pub source: SourcePlace,
+    /// The initial state of the run.
+    pub initial: Oid,
+    /// What the file was like when it was looked at last.
+    pub seen: Option<(u64, SystemTime)>,
+    /// Whether the user was told.
+    pub told: bool,
+}
+
+impl SourceWatch<'_> {
+    /// Tells the user, once, that an edit in the checkout is not seen by the run. Asks git only if the file has been written.
+    pub async fn look(&mut self, tip: &Oid, branch: &str, reporter: &dyn Reporter) -> Result<()> {
+        let now = self.source.stamp();
+        if self.told || now == self.seen {
+            return Ok(());
+        }
+        self.seen = now;
+        let paths = source_edits(self.checkout, &self.source, &self.initial, tip).await?;
+        if !paths.is_empty() {
+            self.told = true;
+            reporter.activity(&Activity::SourceEdited { paths: &paths, branch });
+        }
+        Ok(())
     }
 }
 

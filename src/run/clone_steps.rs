@@ -17,7 +17,7 @@ use crate::process::{Exit, Program};
 use crate::safe_write;
 use crate::shell_word::quoted;
 use crate::story::StoryId;
-use crate::workspace::Notice;
+use crate::workspace::{Copied, Notice, Workspace};
 
 /// The work of several attempts is tested in one more clone than there are slots.
 const LANDING: &str = "landing";
@@ -41,27 +41,37 @@ impl StepRunner<'_> {
     pub(super) async fn make_workspace(&self, slot: u32, commit: &Oid) -> Result<Vec<Event>> {
         let workspace = self.pool()?.workspace(slot);
         let ground = Ground { workspace, slot };
-        let (files, bytes) = self.make_clone(&ground, commit, &(slot + 1).to_string()).await?;
+        let (Copied { files, bytes }, saved) = self.make_clone(&ground, commit, &(slot + 1).to_string()).await?;
         let path = ground.workspace.repo.place.top.display().to_string();
-        Ok(vec![Event::WorkspaceReady { slot, path, files, bytes }])
+        let saved = saved.map(|notice| Event::Noticed { notice });
+        Ok(saved.into_iter().chain([Event::WorkspaceReady { slot, path, files, bytes }]).collect())
     }
 
-    /// Makes a clone, unless it is there already; gives the number of ignored files that were copied, and their bytes.
-    async fn make_clone(&self, ground: &Ground, commit: &Oid, name: &str) -> Result<(usize, u64)> {
+    /// Makes a clone, unless it is there already and set up as the settings say; gives the ignored files that were copied. Edits that
+    /// somebody made in it are saved.
+    async fn make_clone(&self, ground: &Ground, commit: &Oid, name: &str) -> Result<(Copied, Option<Notice>)> {
         let (pool, workspace) = (self.pool()?, &ground.workspace);
         pool.claim()?;
-        if workspace.is_ready() {
-            return Ok((0, 0));
+        let patterns = &self.settings.workspace_include.value;
+        let recipe = Workspace::recipe(&pool.origin, patterns, &self.settings.setup.value);
+        if workspace.is_ready(&recipe) {
+            return Ok((Copied::default(), None));
         }
         let refs = self.branch.repo.refs().await?;
-        let copied = workspace.make(&pool.origin, commit, &refs, &self.settings.workspace_include.value).await?;
+        let saved = match workspace.is_known() {
+            true => None,
+            false => self.branch.save_unknown(workspace, commit, ground.slot, &refs).await?,
+        };
+        let is_new = workspace.last_tree().is_none();
+        let copied = workspace.make(&pool.origin, commit, &refs, patterns).await?;
+        pool.note_made(ground.slot);
         for (number, command) in self.settings.setup.value.iter().enumerate() {
             self.set_up(ground, name, number, command).await?;
         }
-        // A fresh checkout has no ignored files but those that were put into it now.
-        let has_ignored = copied.files > 0 || !self.settings.setup.value.is_empty();
-        workspace.note_ready(has_ignored).await?;
-        Ok((copied.files, copied.bytes))
+        // A new checkout has no ignored files but those that were put into it now.
+        let has_ignored = !is_new || copied.files > 0 || !self.settings.setup.value.is_empty();
+        workspace.note_ready(&recipe, has_ignored).await?;
+        Ok((copied, saved))
     }
 
     async fn set_up(&self, ground: &Ground, name: &str, number: usize, command: &str) -> Result<()> {
@@ -75,6 +85,7 @@ impl StepRunner<'_> {
             env: self.setup_environment(ground),
             cwd: top.clone(),
         };
+        self.reporter.activity(&Activity::SettingUp { workspace: name, command });
         let mut stop = self.stop.clone();
         let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
         if ran.is_green() {
@@ -120,6 +131,7 @@ impl StepRunner<'_> {
         let base = &task.base.checkpoint;
         Ok(match self.branch.queue(self.clone_attempt(ground, story, attempt, base)?, &style).await? {
             Saved::Queued { commit, changes, empty, mut notices } => {
+                self.pool()?.note_proved(ground.slot);
                 notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: story.clone() }));
                 notices.extend(self.changed_gate_files(ground, story, &task.gates, &changes).await?);
                 let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
@@ -139,9 +151,26 @@ impl StepRunner<'_> {
             return Ok(vec![Event::AttemptRolledBack { story: story.clone(), attempt, rescue, files }]);
         }
         let saved = self.branch.save_failed(self.clone_attempt(ground, story, attempt, &task.base.checkpoint)?).await?;
+        if matches!(task.progress.outcome, Some(Outcome::GateRed { .. })) {
+            self.report_not_copied(ground).await?;
+        }
         let mut events: Vec<Event> = saved.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
         events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: saved.rescue, files: saved.files });
         Ok(events)
+    }
+
+    /// A gate that fails in a clone that is new may miss an ignored file, such as an installed dependency: the user is told which ones
+    /// were not copied.
+    async fn report_not_copied(&self, ground: &Ground) -> Result<()> {
+        let pool = self.pool()?;
+        if !pool.take_unproved(ground.slot) {
+            return Ok(());
+        }
+        let paths = ground.workspace.missing_ignored(&pool.origin).await?;
+        if !paths.is_empty() {
+            self.reporter.activity(&Activity::NotCopied { paths: &paths });
+        }
+        Ok(())
     }
 
     /// Puts queued attempts on top of the branch; where that is a merge that no gate has seen, the gates decide.
@@ -167,7 +196,7 @@ impl StepRunner<'_> {
             && let Some(last) = stacked.last()
         {
             let gates = task.gates_of(&stacked);
-            let (gated, failed) = self.gate_merge(&last.commit, &stacked[0].waiting, &gates).await?;
+            let (gated, failed) = self.gate_merge(&last.commit, &stacked, &gates).await?;
             events.extend(gated);
             match failed {
                 None => {}
@@ -217,10 +246,10 @@ impl StepRunner<'_> {
     }
 
     /// Runs gates on a commit in the clone for landings.
-    async fn gate_merge(&self, commit: &Oid, first: &Waiting, gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
-        if gates.is_empty() {
+    async fn gate_merge(&self, commit: &Oid, stacked: &[Stacked], gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
+        let Some(Stacked { waiting: first, .. }) = stacked.first().filter(|_| !gates.is_empty()) else {
             return Ok((Vec::new(), None));
-        }
+        };
         let pool = self.pool()?;
         let ground = Ground { workspace: pool.landing(), slot: self.jobs };
         self.make_clone(&ground, commit, LANDING).await?;
@@ -230,7 +259,8 @@ impl StepRunner<'_> {
         }
         ground.workspace.prepare(&pool.origin, commit, &refs).await?;
         ground.workspace.hand_over();
-        self.reporter.activity(&Activity::Landing { story: &first.story.id });
+        let stories: Vec<StoryId> = stacked.iter().map(|it| it.waiting.story.id.clone()).collect();
+        self.reporter.activity(&Activity::Landing { stories: &stories });
         let ran = self.run_gates(&ground, &first.story, first.attempt, gates, "merge-").await;
         // What gates wrote is no part of what lands, and is gone before the next merge.
         let mut notices = Vec::new();

@@ -41,6 +41,7 @@ mod undo;
 mod work;
 
 pub use crate::agent::Usage;
+pub use branch_source::source_edits;
 pub use callback::{Callbacks, Failure as CallbackFailure};
 pub use change_reader::{ChangeReader, LoadedChange};
 pub use checkpoints::{Checkpoints, NoUndo, UndoPlan};

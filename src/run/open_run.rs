@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::task::JoinHandle;
 
-use super::branch_source::BranchSource;
+use super::branch_source::{BranchSource, SourceWatch};
 use super::orchestrator::Orchestrator;
 use super::pool::Pool;
 use super::site::read_config;
@@ -21,6 +21,7 @@ use crate::agent::Agent;
 use crate::branch::{Base, Beginning, Branch};
 use crate::config::{Flags, GitConfig, Settings};
 use crate::error::Problem;
+use crate::git::Repo;
 use crate::names::Names;
 use crate::process::{Adoption, Stop, StopHandle, Trail, stop_channel, watch_signals};
 use crate::story::{ChangeName, StoryId};
@@ -275,6 +276,8 @@ impl OpenRun {
         let id = self.opening()?.id.clone();
         let kind = self.state.source_kind;
         let view = self.source_view(&loaded).await?;
+        let checkout = self.site.repo.clone();
+        let watch = self.source_watch(&checkout, &loaded).filter(|_| view.is_some());
         let reader = self.site.changes.of_run(&self.dir, &self.state);
         let loaded = if view.is_some() { reader.load(&loaded.name)? } else { loaded };
         let (source, change) = (loaded.source_of(kind), loaded.change_of_run(&self.dir, &self.state)?);
@@ -283,7 +286,7 @@ impl OpenRun {
         let _adoption = Adoption::begin();
         let trail = Trail::begin(attempt::MARK, &format!("{id}/"));
         let policy = work.policy(self.state.is_isolated());
-        let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(policy, view).await;
+        let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(policy, view, watch).await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
             self.reporter.rest();
             trail.end(Duration::ZERO).await;
@@ -297,6 +300,13 @@ impl OpenRun {
         let Some(view) = path.and_then(|path| BranchSource::new(&self.dir, path)) else { return Ok(None) };
         let carried = view.refresh(&self.branch.repo, &self.base()?.checkpoint).await?;
         Ok(carried.then_some(view))
+    }
+
+    /// What looks at the user's copy of the source, which an isolated run does not read.
+    fn source_watch<'r>(&self, checkout: &'r Repo, loaded: &LoadedChange) -> Option<SourceWatch<'r>> {
+        let path = loaded.file.source.as_deref()?;
+        let source = SourcePlace::new(&checkout.place.top, path).with_kind(self.state.source_kind);
+        Some(SourceWatch { checkout, source, initial: self.state.initial.clone()?, seen: None, told: false })
     }
 
     /// The change as the run has it: its source from the run's branch, if the run is isolated.

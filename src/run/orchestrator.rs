@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::branch_source::BranchSource;
+use super::branch_source::{BranchSource, SourceWatch};
 use super::scribe::Scribe;
 use super::step_runner::{StepRunner, Task};
 use super::story_list::StoryList;
@@ -29,8 +29,8 @@ pub(super) struct Orchestrator<'a> {
 
 impl Orchestrator<'_> {
     /// Works until the machine says that the loop is over.
-    /// `view` is where the source of an isolated run is read.
-    pub async fn run(self, mut policy: Policy, view: Option<BranchSource>) -> Result<End> {
+    /// `view` is where the source of an isolated run is read; `watch` looks at the user's copy of it.
+    pub async fn run(self, mut policy: Policy, view: Option<BranchSource>, mut watch: Option<SourceWatch<'_>>) -> Result<End> {
         let Orchestrator { step_runner, journal, state, mut stories } = self;
         let callbacks = step_runner.callbacks();
         let mut scribe = Scribe { journal, state, reporter: step_runner.reporter, callbacks: Some(&callbacks) };
@@ -43,6 +43,9 @@ impl Orchestrator<'_> {
                 shown.clone_from(&scribe.state.base);
                 let base = shown.as_ref().context("the journal has no initial state")?;
                 view.refresh(&step_runner.branch.repo, &base.checkpoint).await?;
+            }
+            if let (Some(watch), Some(base)) = (&mut watch, &scribe.state.base) {
+                watch.look(&base.checkpoint, &step_runner.branch.names.short_branch(), scribe.reporter).await?;
             }
             stories.reload(&mut scribe).await?;
             policy.order = stories.change().order;

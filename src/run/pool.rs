@@ -1,6 +1,6 @@
 //! The private clones of an isolated run: one for each slot, and one that merges are tested in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +19,8 @@ pub(super) struct Pool {
     /// Where the run keeps what it knows of them.
     dir: PathBuf,
     slots: Mutex<BTreeMap<String, Workspace>>,
+    /// The slots whose clone this process made and in which no gate has passed yet.
+    unproved: Mutex<BTreeSet<u32>>,
 }
 
 impl Pool {
@@ -34,7 +36,7 @@ impl Pool {
             run: opening.id.clone(),
         };
         let root = WorkspaceRoot::new(root, owner);
-        Ok(Pool { origin, root, names, dir: dir.path().join("workspaces"), slots: Mutex::default() })
+        Ok(Pool { origin, root, names, dir: dir.path().join("workspaces"), slots: Mutex::default(), unproved: Mutex::default() })
     }
 
     /// Makes the directory that they are in.
@@ -45,6 +47,26 @@ impl Pool {
     /// The clone of a slot.
     pub fn workspace(&self, slot: u32) -> Workspace {
         self.at(self.root.slot(slot), &(slot + 1).to_string())
+    }
+
+    /// Notes that the clone of a slot was made just now.
+    pub fn note_made(&self, slot: u32) {
+        self.unproved.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);
+    }
+
+    /// Notes that gates have passed in the clone of a slot.
+    pub fn note_proved(&self, slot: u32) {
+        self.unproved.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
+    }
+
+    /// Whether no gate has passed yet in the clone of a slot. Says so once: the next clone fails for the same reason.
+    pub fn take_unproved(&self, slot: u32) -> bool {
+        let mut unproved = self.unproved.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_unproved = unproved.contains(&slot);
+        if is_unproved {
+            unproved.clear();
+        }
+        is_unproved
     }
 
     /// The clone that merges are tested in.

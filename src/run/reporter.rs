@@ -50,8 +50,27 @@ pub enum Activity<'a> {
     },
     /// A merge from the landing queue is being tested.
     Landing {
-        /// The first story of those that would land.
-        story: &'a StoryId,
+        /// The stories that land if it passes, in order.
+        stories: &'a [StoryId],
+    },
+    /// A command sets a new private clone up.
+    SettingUp {
+        /// The name of the clone: its number, or that of the clone for landings.
+        workspace: &'a str,
+        /// The command.
+        command: &'a str,
+    },
+    /// A gate failed in a private clone in which none has passed yet, and these ignored files of the user's checkout are not in it.
+    NotCopied {
+        /// Their paths, or those of directories that are ignored as a whole.
+        paths: &'a [String],
+    },
+    /// The user has edited the source of the stories in the checkout, and an isolated run reads it from its branch.
+    SourceEdited {
+        /// The files.
+        paths: &'a [String],
+        /// The branch.
+        branch: &'a str,
     },
     /// A gate is running.
     GateStarted {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
@@ -264,6 +265,25 @@ impl SourcePlace {
             Some(apply(text, &edits))
         };
         unmarked(one).is_some_and(|one| unmarked(other) == Some(one))
+    }
+
+    /// Whether one text of the file is another one with at least the same marks set, and nothing else changed.
+    #[must_use]
+    pub fn is_marked_further(&self, text: &str, further: &str) -> bool {
+        let Some(kind) = self.kind else { return false };
+        let done = |text: &str| {
+            let page = Page { name: self.path.clone(), text: text.to_owned() };
+            marks(kind, &page).map(|marks| marks.iter().map(|mark| mark.done).collect::<Vec<bool>>()).unwrap_or_default()
+        };
+        let are_kept = || done(text).into_iter().zip(done(further)).all(|(before, after)| after || !before);
+        self.differs_in_marks_only(text, further) && are_kept()
+    }
+
+    /// Length and time of the file with the marks; none if it is not there.
+    #[must_use]
+    pub fn stamp(&self) -> Option<(u64, SystemTime)> {
+        let meta = fs::metadata(self.main_file().ok()?).ok()?;
+        Some((meta.len(), meta.modified().ok()?))
     }
 
     fn write(&self, page: &Page, edits: &[Edit]) -> Result<()> {

@@ -158,16 +158,96 @@ fn cleanup_has_the_effect_of_checkout_merge_squash_reset_and_branch_delete() {
     assert_eq!(branches(&ours), branches(&documented));
 }
 
+/// The commands of an isolated run that `--dry-run` prints, up to the first comment of that text, as they are typed.
+fn printed(plan: &str, until: &str) -> String {
+    plan.lines().take_while(|line| !line.starts_with(until)).collect::<Vec<_>>().join("\n")
+}
+
+/// What both ways to begin an isolated run must agree on: the checkout, the branch, and the files of the clone.
+fn isolated_effect(world: &World) -> (String, String, String, BTreeMap<String, String>, String, String) {
+    let clone = world.outside("repo.ralph/work/1").display().to_string();
+    (
+        world.branch(),
+        world.git(&["log", "--format=%T %s", "ralph/work"]),
+        world.git(&["status", "--porcelain=v2", "--ignored"]),
+        files(world),
+        world.git(&["-C", &clone, "symbolic-ref", "HEAD"]),
+        world.git(&["-C", &clone, "ls-files", "-s"]),
+    )
+}
+
+#[test]
+fn an_isolated_start_has_the_effect_of_a_commit_with_an_index_of_its_own_and_a_clone() {
+    let (ours, documented) = (messy(), messy());
+    ours.agent("exit 0");
+    ours.start(&["--isolate"]).code(1);
+    documented.agent("exit 0");
+    let plan = documented.start(&["--isolate", "--dry-run"]).code(0).stdout;
+    sh(&documented, &printed(&plan, "#"));
+    let ours = isolated_effect(&ours);
+    assert_eq!(ours, isolated_effect(&documented));
+    assert_eq!((ours.0.as_str(), ours.4.as_str()), ("main", "refs/heads/ralph/work"));
+}
+
+#[test]
+fn a_landing_on_a_branch_that_has_moved_has_the_effect_of_merge_tree_commit_tree_and_update_ref() {
+    let world = World::new();
+    world.change("work", "order = \"any\"\nmax-retries = 0\n[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\n");
+    let at = world.outside("at").display().to_string();
+    world.agent(&format!(
+        "mkdir -p {at}; touch {at}/$RALPH_STORY; while test $(ls {at} | wc -l) -lt 2; do sleep 0.02; done; echo $RALPH_STORY >$RALPH_STORY; {COMPLETE}"
+    ));
+    world.start(&["--jobs", "2"]).code(0);
+    let events = world.events();
+    let last = events.iter().rev().find(|event| event["event"] == "checkpoint-landed").unwrap();
+    let queued = events.iter().find(|event| event["event"] == "attempt-queued" && event["story"] == last["story"]).unwrap();
+    let merged = world.git(&["merge-tree", "--write-tree", "ralph/work~1", queued["commit"].as_str().unwrap()]);
+    assert_eq!(world.git(&["rev-parse", "ralph/work^{tree}"]), merged);
+    assert_eq!(world.git(&["rev-parse", "ralph/work"]), last["commit"].as_str().unwrap());
+    let parents = world.git(&["log", "-1", "--format=%P", "ralph/work"]);
+    assert_eq!(parents, world.git(&["rev-parse", "ralph/work~1"]), "the checkpoint stands on the tip alone");
+}
+
+#[test]
+fn an_isolated_cleanup_has_the_effect_of_diff_apply_and_branch_delete() {
+    let (ours, documented) = (messy(), messy());
+    for world in [&ours, &documented] {
+        world.agent(&format!("{WORK}; {COMPLETE}"));
+        world.start(&["--isolate"]).code(0);
+        // The user goes on working meanwhile, and stages some of it.
+        world.write("mine", "more\n");
+        world.write("staged", "staged twice\n");
+        world.git(&["add", "staged"]);
+    }
+    let plan = documented.ralph(&["finish", "--cleanup", "--dry-run"]).code(0).stdout;
+    sh(&documented, &printed(&plan, "#"));
+    ours.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!(effect(&ours), effect(&documented));
+    let branches = |world: &World| world.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert_eq!(branches(&ours), branches(&documented));
+    assert!(ours.ralph(&["finish", "--keep", "--dry-run"]).code(2).stdout.is_empty(), "the run is over");
+}
+
 #[test]
 fn the_commands_of_the_dry_run_are_the_documented_ones() {
-    let page = include_str!("../../docs/git-commands.md");
+    let page = include_str!("../../docs/git-commands.md").replace("\\|", "|");
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
     let plan = world.start(&["--dry-run"]).code(0).stdout;
     world.start(&[]).code(0);
     let finish = world.ralph(&["finish", "--cleanup", "--dry-run"]).code(0).stdout;
-    for line in plan.lines().chain(finish.lines()).filter(|line| line.starts_with("git ")) {
+    world.ralph(&["finish", "--keep"]).code(0);
+    world.git(&["switch", "-q", "main"]);
+    let isolated = world.start(&["--isolate", "--dry-run"]).code(0).stdout;
+    world.start(&["--isolate"]).code(0);
+    let merge = world.ralph(&["finish", "--cleanup", "--dry-run"]).code(0).stdout;
+    let keep = world.ralph(&["finish", "--keep", "--dry-run"]).code(0).stdout;
+    assert_eq!(keep, "# ralph/work stays; the workspaces are removed, and this checkout is not touched\n");
+    let initial = world.git(&["rev-parse", "refs/ralph/work/initial"]);
+    let clones = world.repo.with_file_name("repo.ralph").display().to_string();
+    for line in [plan, finish, isolated, merge].iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("git ")) {
+        let line = line.replace(&clones, "../<repository>.ralph").replace(&initial[..10], "<initial state>");
         let command: String = line.replace("work", "<change>").replace("main", "<original>").replace("checkpoint: 1", "checkpoint: <id>");
         assert!(page.contains(&format!("`{command}`")), "docs/git-commands.md does not name `{command}`");
     }

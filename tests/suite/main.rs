@@ -21,6 +21,7 @@ mod help;
 mod house_rules;
 mod ignored_files;
 mod isolated;
+mod isolated_telling;
 mod kill_matrix;
 mod landing_queue;
 mod late_edits;

@@ -24,10 +24,14 @@ pub(crate) struct Copied {
     pub bytes: u64,
 }
 
+/// What the user's checkout lists to be copied, if it does.
+pub(super) fn listed(repo: &Repo) -> Option<String> {
+    safe_read::text(&repo.place.top.join(FILE)).ok()
+}
+
 /// The ignored files of the user's checkout that workspaces get: those that `.worktreeinclude` or the patterns name.
 pub(super) async fn included(repo: &Repo, patterns: &[String]) -> Result<Vec<PathBuf>> {
-    let file = repo.place.top.join(FILE);
-    let listed = safe_read::text(&file).ok();
+    let (file, listed) = (repo.place.top.join(FILE), listed(repo));
     if listed.is_none() && patterns.is_empty() {
         return Ok(Vec::new());
     }
@@ -42,15 +46,20 @@ pub(super) async fn included(repo: &Repo, patterns: &[String]) -> Result<Vec<Pat
     if candidates.is_empty() {
         return Ok(candidates);
     }
-    let ignored = repo.ignored_among(&index, &candidates).await?;
-    let whole = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
-    let whole = paths(&repo.git.call(whole).index(&index).working().output().await?);
+    let candidates = repo.ignored_among(&index, &candidates).await?;
+    let whole = ignored(repo).await?;
     // A directory is listed as a whole also if it merely holds nothing but ignored files.
     let dirs: Vec<PathBuf> = whole.into_iter().filter(|path| is_opaque_directory(path)).collect();
     let whole: Vec<PathBuf> = repo.ignored_among(&index, &dirs).await?.iter().map(|path| without_slash(path).to_owned()).collect();
     let lines = listed.unwrap_or_default();
     let named: Vec<&str> = lines.lines().chain(patterns.iter().map(String::as_str)).map(str::trim).collect();
-    Ok(ignored.into_iter().filter(|path| is_meant(path, &whole, &named)).collect())
+    Ok(candidates.into_iter().filter(|path| is_meant(path, &whole, &named)).collect())
+}
+
+/// The ignored files of the user's checkout; a directory with nothing else in it is listed as a whole, with a slash at its end.
+pub(super) async fn ignored(repo: &Repo) -> Result<Vec<PathBuf>> {
+    let args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
+    Ok(paths(&repo.git.call(args).index(&repo.place.git_dir.join("index")).working().output().await?))
 }
 
 /// A pattern such as `.env` also matches `node_modules/x/.env`. What lies below a directory that is ignored as a whole is meant only if

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 
 pub(crate) use git_dir::{AgentsCommits, Origin};
-use include::Copied;
+pub(crate) use include::Copied;
 pub(crate) use place::WorkspaceRoot;
 pub use place::{WorkspaceOwner, check_outside, directory, found_below, remove};
 
@@ -30,7 +30,7 @@ use crate::names::Names;
 const TREE: &str = "tree";
 /// The ignored files that were copied into it.
 const INCLUDED: &str = "included";
-/// Is there once the directory was set up.
+/// Is there once the directory was set up: what it was set up by.
 const READY: &str = "ready";
 
 /// Whether the directory is known to hold the tree that is written down; only this process can know.
@@ -63,17 +63,23 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether the directory has been set up.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.dir.join(READY).exists() && self.top().join(".git").is_dir()
+    /// What a directory is set up by: the ignored files that are listed to be copied, and the commands. When the user changes one of
+    /// them, the directory is set up again.
+    pub(crate) fn recipe(origin: &Origin, patterns: &[String], commands: &[String]) -> String {
+        [include::listed(&origin.repo).unwrap_or_default(), patterns.join("\n"), commands.join("\n")].join("\0")
+    }
+
+    /// Whether the directory has been set up by this recipe.
+    pub(crate) fn is_ready(&self, recipe: &str) -> bool {
+        fs::read_to_string(self.dir.join(READY)).is_ok_and(|by| by == recipe) && self.top().join(".git").is_dir()
     }
 
     /// Notes that the directory is set up: what is ignored in it now is not to be committed, whatever an agent does to ignore rules.
-    pub(crate) async fn note_ready(&self, has_ignored: bool) -> Result<()> {
+    pub(crate) async fn note_ready(&self, recipe: &str, has_ignored: bool) -> Result<()> {
         let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
         let entries = if has_ignored { self.repo.status(&self.private_index()).await? } else { Vec::new() };
         self.save_protected(&PathSet::new(entries.into_iter().filter_map(ignored)))?;
-        fs::write(self.dir.join(READY), "").with_context(|| format!("cannot write to {}", self.dir.display()))
+        fs::write(self.dir.join(READY), recipe).with_context(|| format!("cannot write to {}", self.dir.display()))
     }
 
     /// Makes the directory with the files of `commit` and the ignored files that the work needs. Doing it twice is harmless.
@@ -86,6 +92,13 @@ impl Workspace {
         let included = include::included(&origin.repo, patterns).await?;
         PathSet::new(included.iter().cloned()).save(&self.dir.join(INCLUDED))?;
         include::copy_all(&origin.repo.place.top, self.top(), &included)
+    }
+
+    /// The ignored files of the user's checkout that are not in the directory; those that are ignored as a whole by their directory.
+    pub(crate) async fn missing_ignored(&self, origin: &Origin) -> Result<Vec<String>> {
+        let ignored = include::ignored(&origin.repo).await?;
+        let missing = |path: &PathBuf| self.top().join(path).symlink_metadata().is_err();
+        Ok(ignored.into_iter().filter(missing).map(|path| path.display().to_string()).collect())
     }
 
     /// Makes the directory a checkout of `commit`, with a git directory that is made anew. Ignored files stay. Work that was left in

@@ -90,6 +90,24 @@ pub fn remove_opened(path: &Path) -> io::Result<()> {
     })
 }
 
+/// The same, if there is something.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove_anything(path: &Path) -> io::Result<()> {
+    match remove_opened(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Gives the owner every permission on a directory, if that is possible.
+pub fn open(dir: &Path, meta: &Metadata) {
+    if meta.mode() & 0o700 != 0o700 {
+        let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
+    }
+}
+
 /// Gives the owner every permission on a directory and all directories in it.
 fn open_up(dir: &Path) {
     let Ok(meta) = dir.symlink_metadata() else { return };

@@ -82,6 +82,7 @@ impl Branch {
         let changes = self.repo.diff_trees(&plan.from, &plan.to).await?;
         let switch = Switch { from: &plan.from, to: &plan.to, changes: &changes, reach: Reach::AsConfigured, label: "finish" };
         checkout.switch(&switch, &mut notices).await?;
+        notices.extend(checkout.stage_submodules(&changes).await?);
         Ok(notices)
     }
 

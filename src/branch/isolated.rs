@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::begin::Beginning;
+use super::land::Staged;
 use super::{Begun, Branch, Gathered, RolledBack, Style, has_begun};
 use crate::config::EmptyDiff;
 use crate::free_name::free_name;
@@ -72,6 +73,9 @@ impl Branch {
     /// If git fails.
     pub async fn gather_in_clone(&self, attempt: CloneAttempt<'_>) -> Result<Gathered> {
         let CloneAttempt { workspace, base, .. } = attempt;
+        if !workspace.is_there() {
+            return Ok(Gathered::Impossible("the agent has deleted or replaced the directory that it worked in".to_owned()));
+        }
         let Some(head) = self.commits_of(attempt).await?.head else { return Ok(Gathered::Whole) };
         if self.repo.is_ancestor(base, &head).await? {
             return Ok(Gathered::Whole);
@@ -96,8 +100,11 @@ impl Branch {
         }
     }
 
+    /// What the agent has committed in the clone; what it has done in submodules is kept there first.
     async fn commits_of(&self, attempt: CloneAttempt<'_>) -> Result<AgentsCommits> {
-        attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base).await
+        let label = attempt_label(attempt.story, attempt.attempt);
+        attempt.workspace.save_submodules(attempt.origin, attempt.base, &label).await?;
+        attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base, attempt.workspace.dir()).await
     }
 
     /// Saves the work of an accepted attempt under a ref of the landing queue. Doing it twice is harmless.
@@ -118,12 +125,13 @@ impl Branch {
             return Ok(Saved::Impossible("the agent said that it is done, but nothing has changed".to_owned()));
         }
         self.set_nested_aside(attempt, &snapshot, &label, &mut notices)?;
+        let staged = self.staged_in_clone(&commits, &snapshot, base).await?;
         let parents: Vec<&Oid> = [base].into_iter().chain(&commits.head).collect();
         let commit = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt.attempt)).await?;
         let mut updates = vec![RefUpdate::Set { name: self.names.queued(story, attempt.attempt), to: commit.clone() }];
         let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
         let refs = self.repo.refs().await?;
-        let (abandoned, notice) = self.keep_abandoned(commits.all, None, &kept, &refs, story, attempt.attempt).await?;
+        let (abandoned, notice) = self.keep_abandoned(commits.all, staged, &kept, &refs, story, attempt.attempt).await?;
         updates.extend(abandoned);
         notices.extend(notice);
         self.repo.update_refs(&updates, &format!("git ralph: {story} queued")).await?;
@@ -141,7 +149,9 @@ impl Branch {
         let commits = self.commits_of(attempt).await?;
         let snapshot = attempt.workspace.snapshot_of_work(base, &label, &mut notices).await?;
         self.set_nested_aside(attempt, &snapshot, &label, &mut notices)?;
-        let loose = self.repo.loose_commits(commits.all, &[base]).await?;
+        let staged = self.staged_in_clone(&commits, &snapshot, base).await?.map(|staged| staged.commit);
+        let mut loose = self.repo.loose_commits(commits.all, &[base]).await?;
+        loose.extend(staged);
         let parents: Vec<&Oid> = [base].into_iter().chain(&loose).collect();
         let commit = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt.attempt)).await?;
         let rescue = self.free_attempt_name(story, attempt.attempt).await?;
@@ -150,11 +160,22 @@ impl Branch {
         Ok(RolledBack { rescue, files: snapshot.changes.len(), notices })
     }
 
+    /// What the agent has staged in its clone, if that is not what it left in the files.
+    async fn staged_in_clone(&self, commits: &AgentsCommits, snapshot: &Snapshot, base: &Oid) -> Result<Option<Staged>> {
+        let Some(tree) = commits.staged.as_ref().filter(|tree| **tree != snapshot.tree) else { return Ok(None) };
+        let commit = self.repo.commit(tree, &[base], "what was staged\n").await?;
+        let beside = self.repo.diff_trees(&snapshot.tree, tree).await?;
+        Ok(Some(Staged { commit, is_missing: beside.iter().any(|change| change.old_mode == 0) }))
+    }
+
     /// Saves what is in a clone that this process does not know, if that is not what was left in it: a user may have worked there.
     pub(crate) async fn save_unknown(&self, workspace: &Workspace, base: &Oid, slot: u32, refs: &RefList) -> Result<Option<Notice>> {
-        let Some(left) = workspace.last_tree() else { return Ok(None) };
+        if !workspace.is_strange() {
+            return Ok(None);
+        }
+        let left = workspace.last_tree();
         let snapshot = workspace.snapshot_of_work(base, "unknown", &mut Vec::new()).await?;
-        if snapshot.tree == left {
+        if workspace.is_explained(&snapshot.tree, left.as_ref()).await? {
             return Ok(None);
         }
         let commit = self.repo.commit(&snapshot.tree, &[base], "edits in a workspace\n").await?;

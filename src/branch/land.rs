@@ -231,7 +231,7 @@ struct CutShort<'a> {
 
 /// What is staged beside a checkpoint.
 pub(super) struct Staged {
-    commit: Oid,
+    pub commit: Oid,
     /// Whether it has files that are not in the checkpoint at all.
-    is_missing: bool,
+    pub is_missing: bool,
 }

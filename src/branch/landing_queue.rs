@@ -154,24 +154,36 @@ impl Branch {
     async fn moved_since(&self, waiting: &[Waiting], tip: &Oid, refs: &RefList) -> Result<Option<Stack>> {
         let Some(now) = refs.get(&self.names.branch()).filter(|now| *now != tip) else { return Ok(None) };
         self.check_holds(now, tip).await?;
-        let is_ours = |message: &str| {
-            let says = |line: String| message.lines().any(|found| found.trim_end() == line);
-            waiting.iter().find(|it| says(format!("Ralph-Story: {}", it.story.id)) && says(format!("Ralph-Attempt: {}", it.attempt)))
-        };
-        let (mut landed, mut before) = (Vec::new(), tip.clone());
-        for (commit, message) in self.repo.commits_since(tip, now).await? {
-            // The agent's own commits are below its checkpoint.
-            let Some(attempt) = is_ours(&message).filter(|_| message.starts_with("checkpoint: ")) else { continue };
-            let files = self.repo.diff_trees(&before, &commit).await?.len();
-            before = commit.clone();
-            landed.push(LandedBefore { story: attempt.story.id.clone(), attempt: attempt.attempt, commit, files });
-        }
-        let is_all = landed.last().is_some_and(|last| last.commit == *now) && refs.get(&self.names.checkpoint()) == Some(now);
-        if is_all {
+        let landed = self.landed_before(waiting, tip, now, refs).await?;
+        if !landed.is_empty() {
             return Ok(Some(Stack::Landed(landed)));
         }
         self.save_adopted(now, None).await?;
         Ok(Some(Stack::Adopted(now.clone())))
+    }
+
+    /// The checkpoints that a landing has made whose process died behind the refs. In one transaction it moved the branch and the ref
+    /// of the last checkpoint, and deleted the refs in the queue: what messages say is not enough, for agents write messages, too.
+    async fn landed_before(&self, waiting: &[Waiting], tip: &Oid, now: &Oid, refs: &RefList) -> Result<Vec<LandedBefore>> {
+        // One that was taken out of the queue is under another ref.
+        let gone = |it: &&Waiting| {
+            refs.get(&self.names.queued(&it.story.id, it.attempt)).is_none() && !refs.iter().any(|entry| entry.oid == it.commit)
+        };
+        let gone: Vec<&Waiting> = waiting.iter().filter(gone).collect();
+        let Some(last) = refs.get(&self.names.checkpoint()).filter(|last| *last != tip && !gone.is_empty()) else { return Ok(Vec::new()) };
+        if last != now && !self.repo.is_ancestor(last, now).await? {
+            return Ok(Vec::new());
+        }
+        // Each stands on the one before. Below the first one there may be commits of its agent's.
+        let commits = self.repo.commits_since(tip, last).await?;
+        let stacked = commits.iter().skip(commits.len().saturating_sub(gone.len()));
+        let (mut landed, mut before) = (Vec::new(), tip.clone());
+        for (attempt, (commit, _)) in gone.iter().zip(stacked) {
+            let files = self.repo.diff_trees(&before, commit).await?.len();
+            before = commit.clone();
+            landed.push(LandedBefore { story: attempt.story.id.clone(), attempt: attempt.attempt, commit: commit.clone(), files });
+        }
+        Ok(if landed.len() == gone.len() { landed } else { Vec::new() })
     }
 
     /// Refuses to go on if the branch has lost the last checkpoint.

@@ -1,7 +1,7 @@
 //! What every command needs to know first: where we are, what is configured, which runs there are.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -15,7 +15,7 @@ use crate::report::output;
 use crate::run::{ChangeReader, RunDir, RunState, Site, StateBackup, Store, read_config};
 use crate::safe_read;
 use crate::story::{ChangeName, StoryId};
-use crate::workspace::WorkspaceOwner;
+use crate::workspace::{WorkspaceOwner, workspace_directory};
 
 /// The place, its configuration and its runs.
 pub struct Context {
@@ -141,6 +141,13 @@ impl Context {
             }
         }
         output::data(text);
+    }
+
+    /// Where the private clones of runs are made that are started here.
+    pub fn workspaces_around(&self) -> Option<PathBuf> {
+        let configured = self.config.last("ralph.workspaceDir").map(|setting| self.environment.expanded(&setting.value));
+        let dir = workspace_directory(&self.repo.place.top, "any", configured.as_deref()).ok()?;
+        dir.parent().map(Path::to_owned)
     }
 
     /// A path as a person would type it here.

@@ -15,8 +15,9 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
     let mut context = Context::open(environment).await?;
     context.store = context.store.for_decisions();
     let only = args.change.as_deref().map(Context::name).transpose()?;
+    let around = context.workspaces_around();
     let _lock = if args.dry_run { None } else { Some(lock(&context)?) };
-    let found = Prunable::find(&context.repo, &context.store, only.as_ref()).await?;
+    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), only.as_ref()).await?;
     if found.is_empty() {
         check_known(&context, only.as_ref())?;
         say(args, "nothing to prune");
@@ -39,7 +40,7 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
             ask::Answer::Interrupted => return Ok(ExitStatus::Interrupted),
         }
     }
-    let found = Prunable::find(&context.repo, &context.store, only.as_ref()).await?.still_of(&found);
+    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), only.as_ref()).await?.still_of(&found);
     found.delete(&context.repo).await?;
     say(args, &format!("deleted: {}", prune_words(&found)));
     Ok(ExitStatus::Done)

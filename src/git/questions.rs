@@ -530,6 +530,26 @@ impl Repo {
         String::from_utf8_lossy(&output).lines().map(str::parse).collect()
     }
 
+    /// The commit that a tree or a commit names for a submodule; none if there is none at the path.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn gitlink_at(&self, treeish: &Oid, path: &Path) -> Result<Option<Oid>> {
+        let args = ["--literal-pathspecs", "ls-tree", "-z", treeish.as_str(), "--"].map(OsStr::new);
+        let output = self.git.call(args.into_iter().chain([path.as_os_str()])).output().await?;
+        let entry = String::from_utf8_lossy(&output).into_owned();
+        Ok(entry.strip_prefix("160000 commit ").and_then(|rest| rest.split('\t').next()?.parse().ok()))
+    }
+
+    /// Whether there is anything at a path in a tree or a commit.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn is_in(&self, treeish: &Oid, path: &Path) -> Result<bool> {
+        let args = ["--literal-pathspecs", "ls-tree", "-z", treeish.as_str(), "--"].map(OsStr::new);
+        Ok(!self.git.call(args.into_iter().chain([path.as_os_str()])).output().await?.is_empty())
+    }
+
     /// The bytes of a file in a tree or a commit; none if it is not there.
     ///
     /// # Errors

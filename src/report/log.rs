@@ -413,7 +413,7 @@ mod tests {
     }
 
     fn notices(chronicle: &Chronicle, story: &str) -> Vec<String> {
-        chronicle.attempts[&story.parse().unwrap()][0].notices.clone()
+        chronicle.attempts[&story.parse::<StoryId>().unwrap()][0].notices.clone()
     }
 
     const MOVED: &str = "\"event\":\"noticed\",\"notice\":{\"kind\":\"nested-moved\",\"path\":\"inner\",\"to\":\"aside\"}";

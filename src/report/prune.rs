@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::clean;
-use super::words::count;
+use super::words::{bytes_words, count};
 use crate::run::Prunable;
 
 /// The list: one thing a line, with what it is.
@@ -17,8 +17,12 @@ pub fn prune_text(found: &Prunable, shown: impl Fn(&Path) -> String) -> String {
         (shown(old.run.path()), what)
     });
     let locks = found.stale_locks.iter().map(|dir| (shown(dir), "locks that dead processes left".to_owned()));
+    let workspaces = found.workspaces.iter().map(|left| {
+        let what = format!("private clones of a run of {}, {}", clean(&left.owner.change), bytes_words(left.bytes()));
+        (shown(&left.path), what)
+    });
     let stashes = found.stashes.iter().map(|entry| (format!("stash@{{{}}}", entry.index), clean(entry.words())));
-    let lines: Vec<(String, String)> = refs.chain(runs).chain(locks).chain(stashes).collect();
+    let lines: Vec<(String, String)> = refs.chain(runs).chain(workspaces).chain(locks).chain(stashes).collect();
     let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, what) in lines {
@@ -33,6 +37,7 @@ pub fn prune_words(found: &Prunable) -> String {
     let parts = [
         (found.refs.len(), count(found.refs.len(), "ref")),
         (found.runs.len(), count(found.runs.len(), "run")),
+        (found.workspaces.len(), format!("{} of private clones", count(found.workspaces.len(), "directory"))),
         (found.stashes.len(), count(found.stashes.len(), "stash entry")),
         (found.stale_locks.iter().len(), "stale locks".to_owned()),
     ];

@@ -136,7 +136,7 @@ pub(super) fn defeat_words(defeat: &Defeat) -> String {
     }
 }
 
-fn bytes_words(bytes: u64) -> String {
+pub(super) fn bytes_words(bytes: u64) -> String {
     match bytes {
         n if n < 1_000 => format!("{n} B"),
         n if n < 1_000_000 => format!("{}.{} kB", n / 1_000, n % 1_000 / 100),
@@ -480,6 +480,9 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::StateRestored {} => "the agent deleted or changed files of the run in the git directory, they are back".to_owned(),
         Notice::SubmoduleRestored { path, kept } => {
             format!("the submodule {} is what it was; what it had become is kept there as {kept}", clean(path))
+        }
+        Notice::SubmoduleMoved { path, commit } => {
+            format!("the submodule {} is at {commit} now; 'git submodule update' brings its files", clean(path))
         }
         Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}, it is back", clean(path)),
         Notice::IgnoredPutBack { paths, kept } => {

@@ -12,7 +12,7 @@ use super::{Activity, Event, Outcome, gate};
 use crate::branch::{CloneAttempt, Conflict, Gathered, LandedBefore, Saved, Signature, Stack, Stacked, Style, Waiting};
 use crate::config::MergeGates;
 use crate::error::Problem;
-use crate::git::Oid;
+use crate::git::{GitError, Oid};
 use crate::process::{Exit, Program};
 use crate::safe_write;
 use crate::shell_word::quoted;
@@ -47,8 +47,8 @@ impl StepRunner<'_> {
         Ok(saved.into_iter().chain([Event::WorkspaceReady { slot, path, files, bytes }]).collect())
     }
 
-    /// Makes a clone, unless it is there already and set up as the settings say; gives the ignored files that were copied. Edits that
-    /// somebody made in it are saved.
+    /// Makes a clone, unless it is there already and set up as the settings say; gives the ignored files that were copied. What was in
+    /// its place is saved.
     async fn make_clone(&self, ground: &Ground, commit: &Oid, name: &str) -> Result<(Copied, Option<Notice>)> {
         let (pool, workspace) = (self.pool()?, &ground.workspace);
         pool.claim()?;
@@ -58,11 +58,8 @@ impl StepRunner<'_> {
             return Ok((Copied::default(), None));
         }
         let refs = self.branch.repo.refs().await?;
-        let saved = match workspace.is_known() {
-            true => None,
-            false => self.branch.save_unknown(workspace, commit, ground.slot, &refs).await?,
-        };
-        let is_new = workspace.last_tree().is_none();
+        let saved = self.branch.save_unknown(workspace, commit, ground.slot, &refs).await?;
+        let is_new = workspace.last_tree().is_none() && !workspace.is_strange();
         let copied = workspace.make(&pool.origin, commit, &refs, patterns).await?;
         pool.note_made(ground.slot);
         for (number, command) in self.settings.setup.value.iter().enumerate() {
@@ -105,12 +102,20 @@ impl StepRunner<'_> {
     /// Makes the clone a checkout of where the attempt begins. What was left in it by others than agents is saved.
     pub(super) async fn ready_clone(&self, ground: &Ground, base: &Oid) -> Result<Vec<Notice>> {
         let (pool, workspace) = (self.pool()?, &ground.workspace);
+        pool.claim()?;
         let refs = self.branch.repo.refs().await?;
         let mut notices = Vec::new();
-        if !workspace.is_known() {
-            notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+        notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+        match workspace.prepare(&pool.origin, base, &refs).await {
+            Ok(more) => notices.extend(more),
+            // Something has written to the files since we looked: that is looked at again, and saved.
+            Err(error) if GitError::is_answer(&error) => {
+                workspace.hand_over();
+                notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+                notices.extend(workspace.prepare(&pool.origin, base, &refs).await?);
+            }
+            Err(error) => return Err(error),
         }
-        notices.extend(workspace.prepare(&pool.origin, base, &refs).await?);
         workspace.hand_over();
         Ok(notices)
     }
@@ -150,6 +155,7 @@ impl StepRunner<'_> {
             let (rescue, files) = self.branch.take_out_of_queue(story, attempt, commit).await?;
             return Ok(vec![Event::AttemptRolledBack { story: story.clone(), attempt, rescue, files }]);
         }
+        self.pool()?.claim()?;
         let saved = self.branch.save_failed(self.clone_attempt(ground, story, attempt, &task.base.checkpoint)?).await?;
         if matches!(task.progress.outcome, Some(Outcome::GateRed { .. })) {
             self.report_not_copied(ground).await?;
@@ -250,22 +256,20 @@ impl StepRunner<'_> {
         let Some(Stacked { waiting: first, .. }) = stacked.first().filter(|_| !gates.is_empty()) else {
             return Ok((Vec::new(), None));
         };
-        let pool = self.pool()?;
-        let ground = Ground { workspace: pool.landing(), slot: self.jobs };
-        self.make_clone(&ground, commit, LANDING).await?;
-        let refs = self.branch.repo.refs().await?;
-        if !ground.workspace.is_known() {
-            self.branch.save_unknown(&ground.workspace, commit, ground.slot, &refs).await?;
-        }
-        ground.workspace.prepare(&pool.origin, commit, &refs).await?;
+        let ground = Ground { workspace: self.pool()?.landing(), slot: self.jobs };
+        let (_, saved) = self.make_clone(&ground, commit, LANDING).await?;
+        // Agents are at work beside it: what the gates see is what lands, and nothing that was written there meanwhile.
         ground.workspace.hand_over();
+        let mut notices = self.ready_clone(&ground, commit).await?;
+        notices.extend(saved);
         let stories: Vec<StoryId> = stacked.iter().map(|it| it.waiting.story.id.clone()).collect();
         self.reporter.activity(&Activity::Landing { stories: &stories });
         let ran = self.run_gates(&ground, &first.story, first.attempt, gates, "merge-").await;
         // What gates wrote is no part of what lands, and is gone before the next merge.
-        let mut notices = Vec::new();
-        ground.workspace.snapshot_of_work(commit, LANDING, &mut notices).await?;
-        ran
+        ground.workspace.snapshot_of_work(commit, LANDING, &mut Vec::new()).await?;
+        let (gated, outcome) = ran?;
+        let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
+        Ok((notices.chain(gated).collect(), outcome))
     }
 
     /// The first attempt of a batch cannot land: its story is attempted again from the tip.

@@ -54,7 +54,7 @@ pub use lock::{Holder, Lock};
 pub use machine::{Closing, HalfDone, LimitWaits, Next, Pause, Phase, Policy, Progress, RunState, Span, Stage, Step, Subject};
 pub use open_run::{Listening, NewRun, OpenRun};
 pub use orchestrator::Quit;
-pub use prunable::{OldRun, Prunable};
+pub use prunable::{OldRun, Prunable, left_workspaces};
 pub use reporter::{Activity, Reporter};
 pub use scribe::Scribe;
 pub use site::{Site, read_config};

@@ -8,7 +8,8 @@ use anyhow::Result;
 
 use super::{Opening, RunDir, Site};
 use crate::names::Names;
-use crate::workspace::{Origin, Workspace, WorkspaceOwner, WorkspaceRoot};
+use crate::vault::Vault;
+use crate::workspace::{Origin, WORKSPACES_BELOW, Workspace, WorkspaceOwner, WorkspaceRoot};
 
 /// The clones of a run.
 pub(super) struct Pool {
@@ -18,6 +19,7 @@ pub(super) struct Pool {
     names: Names,
     /// Where the run keeps what it knows of them.
     dir: PathBuf,
+    vault: Option<Vault>,
     slots: Mutex<BTreeMap<String, Workspace>>,
     /// The slots whose clone this process made and in which no gate has passed yet.
     unproved: Mutex<BTreeSet<u32>>,
@@ -35,8 +37,9 @@ impl Pool {
             change: dir.change.to_string(),
             run: opening.id.clone(),
         };
-        let root = WorkspaceRoot::new(root, owner);
-        Ok(Pool { origin, root, names, dir: dir.path().join("workspaces"), slots: Mutex::default(), unproved: Mutex::default() })
+        let root = WorkspaceRoot::new(root, owner, dir.vault().cloned());
+        let (vault, dir) = (dir.vault().cloned(), dir.path().join(WORKSPACES_BELOW));
+        Ok(Pool { origin, root, names, dir, vault, slots: Mutex::default(), unproved: Mutex::default() })
     }
 
     /// Makes the directory that they are in.
@@ -76,7 +79,7 @@ impl Pool {
 
     fn at(&self, top: PathBuf, name: &str) -> Workspace {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Workspace::isolated(&self.origin.repo, self.names.clone(), self.dir.join(name), top);
+        let make = || Workspace::isolated(&self.origin.repo, self.names.clone(), self.dir.join(name), top, self.vault.as_ref());
         slots.entry(name.to_owned()).or_insert_with(make).clone()
     }
 
@@ -85,7 +88,7 @@ impl Pool {
         self.root.remove()?;
         // What we knew of them is of no use any more. What was moved aside from them stays.
         for name in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            for file in ["index", "tree", "ready", "included"] {
+            for file in ["index", "tree", "turning", "ready", "included"] {
                 let _ = std::fs::remove_file(name.path().join(file));
             }
         }

@@ -1,6 +1,6 @@
 //! What closed runs leave behind, found and deleted. An open run is never touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +12,7 @@ use super::{RunDir, Store};
 use crate::git::{DescribedRef, RefUpdate, Repo, StashEntry};
 use crate::names::{Names, REFS};
 use crate::story::ChangeName;
+use crate::workspace::{Leftover, workspaces_below};
 
 /// The directory of a run that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,16 +32,18 @@ pub struct Prunable {
     pub runs: Vec<OldRun>,
     /// The directory of locks that dead processes left.
     pub stale_locks: Option<PathBuf>,
+    /// Private clones that no open run needs.
+    pub workspaces: Vec<Leftover>,
     /// Entries of the stash that older tools made.
     pub stashes: Vec<StashEntry>,
 }
 
 impl Prunable {
-    /// Finds what can go, of one change or of all, touching nothing.
+    /// Finds what can go, of one change or of all, touching nothing. `around` is where private clones are made.
     ///
     /// # Errors
     /// If git fails, or a journal cannot be read: then it is not known what is open.
-    pub async fn find(repo: &Repo, store: &Store, only: Option<&ChangeName>) -> Result<Self> {
+    pub async fn find(repo: &Repo, store: &Store, around: Option<&Path>, only: Option<&ChangeName>) -> Result<Self> {
         let mut census = Census { store, only, open: BTreeMap::new() };
         let mut found = Prunable::default();
         for entry in repo.described_refs(REFS).await? {
@@ -63,6 +66,7 @@ impl Prunable {
                 found.stashes.push(entry);
             }
         }
+        found.workspaces = left_workspaces(repo, store, around, only)?;
         let locks = store.root().join("stale-locks");
         found.stale_locks = Some(locks).filter(|dir| only.is_none() && dir.exists());
         Ok(found)
@@ -80,6 +84,7 @@ impl Prunable {
         self.refs.retain(|entry| before.refs.contains(entry));
         self.runs.retain(|run| before.runs.contains(run));
         self.stashes.retain(|entry| before.stashes.contains(entry));
+        self.workspaces.retain(|left| before.workspaces.contains(left));
         self.stale_locks = self.stale_locks.filter(|_| before.stale_locks.is_some());
         self
     }
@@ -102,9 +107,41 @@ impl Prunable {
                 let _ = fs::remove_dir(parent);
             }
         }
+        for left in &self.workspaces {
+            left.remove()?;
+        }
         self.stale_locks.as_deref().map_or(Ok(()), remove)?;
         repo.drop_stashes(&self.stashes).await
     }
+}
+
+/// The private clones of this repository that no open run needs: below `around`, and where the last runs had theirs.
+///
+/// # Errors
+/// If a journal or a directory cannot be read.
+pub fn left_workspaces(repo: &Repo, store: &Store, around: Option<&Path>, only: Option<&ChangeName>) -> Result<Vec<Leftover>> {
+    let mut places: BTreeSet<PathBuf> = around.map(Path::to_owned).into_iter().collect();
+    let (mut needed, mut open) = (BTreeSet::new(), BTreeSet::new());
+    for change in store.changes_with_runs()? {
+        let Some((_, state)) = store.last(&change)? else { continue };
+        let Some(opening) = &state.opening else { continue };
+        let Some(dir) = &opening.workspaces else { continue };
+        places.extend(dir.parent().map(Path::to_owned));
+        if !state.is_closed() {
+            needed.insert(dir.clone());
+            open.insert(opening.id.clone());
+        }
+    }
+    let mut left = Vec::new();
+    for place in places {
+        let found = workspaces_below(&place).with_context(|| format!("cannot read {}", place.display()))?;
+        left.extend(found.into_iter().filter(|left| {
+            let is_asked = only.is_none_or(|only| left.owner.change == only.as_str());
+            let is_ours = left.owner.common_dir == repo.place.common_dir;
+            is_asked && is_ours && !needed.contains(&left.path) && !open.contains(&left.owner.run)
+        }));
+    }
+    Ok(left)
 }
 
 /// Which changes are asked about, and which of them have an open run.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::time::sleep;
 
-use super::Workspace;
-use crate::git::{Oid, stale};
+use super::snapshot::GITLINK;
+use super::{Notice, Workspace};
+use crate::git::{Oid, PathChange, stale};
 
 const LIVE_LOCK: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
@@ -60,6 +61,33 @@ impl Workspace {
         let snapshot = self.snapshot(&nothing).await?;
         snapshot.check_whole()?;
         Ok(snapshot.tree)
+    }
+
+    /// Stages the new commits of submodules, where the index has the old ones: they are nowhere else in a checkout whose submodules are
+    /// left alone, and `git submodule update` goes by the index.
+    pub(crate) async fn stage_submodules(&self, changes: &[PathChange]) -> Result<Vec<Notice>> {
+        let moved: Vec<&PathChange> = changes.iter().filter(|change| change.old_mode == GITLINK && change.new_mode == GITLINK).collect();
+        let (real, draft) = (self.real_index(), self.dir.join("index.submodules"));
+        if moved.is_empty() || !real.exists() {
+            return Ok(Vec::new());
+        }
+        copy(&real, &draft)?;
+        let index = self.repo.write_tree(&draft).await?;
+        let mut due = Vec::new();
+        for change in moved {
+            if self.repo.gitlink_at(&index, &change.path).await?.as_ref() == Some(&change.old_oid) {
+                due.push(change.clone());
+            }
+        }
+        let moved = due;
+        self.repo.set_entries(&draft, &moved).await?;
+        self.install_index(&draft).await?;
+        fs::remove_file(&draft)?;
+        let notice = |change: &PathChange| Notice::SubmoduleMoved {
+            path: change.path.display().to_string(),
+            commit: change.new_oid.short().to_owned(),
+        };
+        Ok(moved.iter().map(notice).collect())
     }
 
     fn is_split(&self) -> io::Result<bool> {

@@ -107,6 +107,8 @@ pub enum Notice {
     StateRestored {},
     /// A submodule is what it was; what it had become is kept in it.
     SubmoduleRestored { path: String, kept: String },
+    /// The run has moved a submodule on; its files in the checkout are as they were.
+    SubmoduleMoved { path: String, commit: String },
     /// A small ignored file was deleted and is back.
     IgnoredRestored { path: String },
     /// Small ignored files were changed and are as before; what they had become is in a directory.

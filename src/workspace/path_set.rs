@@ -24,7 +24,11 @@ impl PathSet {
     }
 
     pub(super) fn save(&self, file: &Path) -> io::Result<()> {
-        fs::write(file, nul_records::joined(self.0.iter().map(|path| nul_records::field(path))))
+        fs::write(file, self.bytes())
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        nul_records::joined(self.0.iter().map(|path| nul_records::field(path)))
     }
 
     pub(super) fn load(file: &Path) -> io::Result<Self> {

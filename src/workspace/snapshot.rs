@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 use super::ignored_copies::Treatment;
 use super::path_set::PathSet;
-use super::{Notice, Workspace, special};
+use super::{Notice, Workspace, WorkspaceKind, special};
 use crate::error::Problem;
 use crate::git::{Answer, GitError, Head, Oid, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 
@@ -25,7 +25,7 @@ const FILTER_PATIENCE: Duration = Duration::from_mins(10);
 const ROUNDS: u32 = 20;
 
 /// The file that lists what was ignored at the start; the first look at a directory writes it before anything else.
-const IGNORED: &str = "ignored";
+pub(super) const IGNORED: &str = "ignored";
 
 /// Whether a run with files in `dir` has looked at its work tree.
 pub(crate) fn has_looked(dir: &Path) -> bool {
@@ -76,7 +76,15 @@ impl Snapshot {
 
 impl Workspace {
     fn protected_file(&self) -> PathBuf {
-        self.dir.join(IGNORED)
+        self.record_file(IGNORED)
+    }
+
+    /// A record of the directory: of a private clone it is out of the agent's reach.
+    fn record_file(&self, name: &str) -> PathBuf {
+        match self.kind {
+            WorkspaceKind::InPlace => self.dir.join(name),
+            WorkspaceKind::Isolated => self.note_file(name),
+        }
     }
 
     pub(super) fn save_protected(&self, protected: &PathSet) -> Result<()> {
@@ -84,7 +92,7 @@ impl Workspace {
     }
 
     fn known_nested_file(&self) -> PathBuf {
-        self.dir.join("nested")
+        self.record_file("nested")
     }
 
     /// Remembers the repositories that were in the work tree before the run: they are the user's.

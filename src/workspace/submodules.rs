@@ -68,11 +68,7 @@ impl Workspace {
 
     /// The paths that `.gitmodules` names, if they lead nowhere out of the work tree.
     pub(super) fn registered_submodules(&self) -> Vec<PathBuf> {
-        let top = &self.repo.place.top;
-        let modules = safe_read::text(&top.join(".gitmodules")).unwrap_or_default();
-        let settings = modules.lines().filter_map(|line| line.split_once('='));
-        let paths = settings.filter(|(key, _)| key.trim() == "path").map(|(_, path)| PathBuf::from(path.trim()));
-        paths.filter(|path| is_inside(top, path)).collect()
+        registered(&self.repo.place.top)
     }
 
     /// Keeps what every submodule is like before the run.
@@ -256,6 +252,14 @@ async fn state_above(inner: &Repo, tree: &Oid, others: &[&Oid]) -> Result<Oid> {
     let head = inner.place.head.oid();
     let parents: Vec<&Oid> = head.into_iter().chain(others.iter().copied().filter(|oid| Some(*oid) != head)).collect();
     inner.commit(tree, &parents, "state of a submodule\n").await
+}
+
+/// The paths that `.gitmodules` names in a work tree, if they lead nowhere out of it.
+pub(super) fn registered(top: &Path) -> Vec<PathBuf> {
+    let modules = safe_read::text(&top.join(".gitmodules")).unwrap_or_default();
+    let settings = modules.lines().filter_map(|line| line.split_once('='));
+    let paths = settings.filter(|(key, _)| key.trim() == "path").map(|(_, path)| PathBuf::from(path.trim()));
+    paths.filter(|path| is_inside(top, path)).collect()
 }
 
 /// Whether a path from the top of a work tree leads to a place in it: by no `..`, by no link, not into git's own directory.

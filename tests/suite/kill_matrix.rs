@@ -1,12 +1,13 @@
 //! Kill anywhere: every command, disturbed at every git call and every journal write, ends where it would have ended.
 
 pub mod ending;
+mod isolated;
 pub mod scene;
 pub mod stand_in;
 
 use std::fs;
 
-use ending::{Ending, lost};
+use ending::{Ending, broken, lost};
 use scene::Scene;
 use stand_in::{Call, Mode, arm, arm_at, calls, count, disarm};
 
@@ -18,26 +19,36 @@ struct Row<'a> {
     prepare: fn(&World),
     command: &'a [&'a str],
     done: fn(&serde_json::Value) -> bool,
+    order: Order,
 }
 
-const START: Row = Row { name: "start", prepare: |_| {}, command: &["start", "work", "--", "agent"], done: all_done };
-const RESUME: Row = Row { name: "resume", prepare: stopped, command: &["resume"], done: all_done };
-const CLEANUP: Row = Row { name: "finish --cleanup", prepare: worked, command: &["finish", "--cleanup"], done: over };
-const CLEANUP_MOVED: Row = Row { name: "finish --cleanup, original moved", prepare: moved, command: &["finish", "--cleanup"], done: over };
+/// Whether two undisturbed runs of a command do the same things in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Fixed,
+    /// Two stories are in flight: calls interleave, and either lands first.
+    Any,
+}
+
+const START: Row = Row { name: "start", prepare: |_| {}, command: &["start", "work", "--", "agent"], done: all_done, order: Order::Fixed };
+const RESUME: Row = Row { name: "resume", prepare: stopped, command: &["resume"], done: all_done, order: Order::Fixed };
+const CLEANUP: Row = Row { name: "finish --cleanup", prepare: worked, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const CLEANUP_MOVED: Row = Row { name: "finish --cleanup, original moved", prepare: moved, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
 const CLEANUP_FAR: Row =
-    Row { name: "finish --cleanup, original moved far", prepare: moved_far, command: &["finish", "--cleanup"], done: over };
-const KEEP: Row = Row { name: "finish --keep", prepare: worked, command: &["finish", "--keep"], done: over };
-const ABORT: Row = Row { name: "abort", prepare: worked, command: &["abort"], done: over };
-const ABORT_CLEAN: Row = Row { name: "abort, nothing uncommitted", prepare: clean, command: &["abort"], done: over };
-const ABORT_HALF: Row = Row { name: "abort, half an attempt", prepare: half, command: &["abort"], done: over };
-const CLEANUP_HALF: Row = Row { name: "finish --cleanup, half an attempt", prepare: half, command: &["finish", "--cleanup"], done: over };
-const UNDO: Row = Row { name: "undo", prepare: worked, command: &["undo"], done: undone };
+    Row { name: "finish --cleanup, original moved far", prepare: moved_far, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const KEEP: Row = Row { name: "finish --keep", prepare: worked, command: &["finish", "--keep"], done: over, order: Order::Fixed };
+const ABORT: Row = Row { name: "abort", prepare: worked, command: &["abort"], done: over, order: Order::Fixed };
+const ABORT_CLEAN: Row = Row { name: "abort, nothing uncommitted", prepare: clean, command: &["abort"], done: over, order: Order::Fixed };
+const ABORT_HALF: Row = Row { name: "abort, half an attempt", prepare: half, command: &["abort"], done: over, order: Order::Fixed };
+const CLEANUP_HALF: Row = Row { name: "finish --cleanup, half an attempt", prepare: half, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const UNDO: Row = Row { name: "undo", prepare: worked, command: &["undo"], done: undone, order: Order::Fixed };
 
 const CARELESS: Row = Row {
     name: "start, a merge left and an ignored file deleted",
     prepare: World::careless_agent,
     command: &["start", "work", "--", "agent"],
     done: all_done,
+    order: Order::Fixed,
 };
 
 fn undone(event: &serde_json::Value) -> bool {
@@ -157,14 +168,20 @@ impl<'a> Stage<'a> {
     fn new(row: &'a Row<'a>) -> Self {
         let scene = Scene::new(row.prepare);
         scene.restore(if row.command[0] == "start" { "before" } else { "messy" });
-        let before_the_start = Ending::of_the_users(&scene.world);
+        let mut before_the_start = Ending::of_the_users(&scene.world);
         scene.restore("before");
+        if scene.workspaces().exists() {
+            // An isolated run takes nothing of the user's back: edits that were made since it began stay.
+            scene.world.ralph(&["abort"]).code(0);
+            before_the_start = Ending::of_the_users(&scene.world);
+            scene.restore("before");
+        }
         count(&scene.world);
         scene.world.ralph(row.command).code(0);
         disarm(&scene.world);
         let calls = calls(&scene.world);
         scene.save("after");
-        let expected = Ending::of(&scene);
+        let expected = Ending::of(&scene, row.order);
         Stage { row, scene, calls, expected, before_the_start }
     }
 
@@ -211,8 +228,9 @@ impl<'a> Stage<'a> {
 
     /// Compares, then goes back to before the start, which shows whether the user's index survived it.
     fn verify(&self) -> Result<(), String> {
-        let mut wrong = Ending::of(&self.scene).differences(&self.expected);
+        let mut wrong = Ending::of(&self.scene, self.row.order).differences(&self.expected);
         wrong.extend(lost(&self.scene));
+        wrong.extend(broken(&self.scene));
         if !self.scene.events().last().is_some_and(over) {
             let output = self.scene.world.ralph(&["abort"]);
             if output.code != 0 {
@@ -220,6 +238,9 @@ impl<'a> Stage<'a> {
             }
             let back = Ending::of_the_users(&self.scene.world).differences(&self.before_the_start);
             wrong.extend(back.into_iter().map(|text| format!("after an abort, {text}")));
+        }
+        if self.scene.workspaces().exists() {
+            wrong.push("workspaces are left".to_owned());
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
@@ -235,7 +256,7 @@ impl<'a> Stage<'a> {
         let Some(output) = self.disturb(mode, at) else {
             // The undisturbed run may have been slow, and a slow run lists refs once more before each attempt.
             let is_near_the_end = at + SLOW_CALLS > self.calls.len();
-            return if is_near_the_end { Ok(()) } else { Err("the call never came".to_owned()) };
+            return if is_near_the_end || self.row.order == Order::Any { Ok(()) } else { Err("the call never came".to_owned()) };
         };
         let killed = matches!(mode, Mode::Kill | Mode::KillAfter | Mode::KillEarly | Mode::KillLate | Mode::Agent);
         if killed != (output.code == -9) {
@@ -410,7 +431,8 @@ fn drive_agent(row: &Row<'_>) {
     let (mut killed, mut torn) = (Tally::new(row, "agent"), Tally::new(row, "journal, as the agent starts"));
     for (at, moment) in (1..).zip(stage.moments()) {
         killed.note(&format!("moment {at}"), stage.point(Mode::Agent, at));
-        if moment.words == "first" {
+        // Where another one is at work, the last line may tell of that one, and of work that it has begun.
+        if moment.words == "first" && row.order == Order::Fixed {
             stage.disturb(Mode::Agent, at);
             stage.tear(stage.scene.events().len() - 1, at, &mut torn);
         }
@@ -430,7 +452,7 @@ fn halfway() -> &'static [Mode] {
 fn drive_from(stages: &[Killed], command: &[&str]) {
     for (turn, (stage, prepare)) in stages.iter().enumerate() {
         let name = format!("{}, killed when {stage}", command.join(" "));
-        let row = Row { name: &name, prepare: *prepare, command, done: over };
+        let row = Row { name: &name, prepare: *prepare, command, done: over, order: Order::Fixed };
         if is_full() {
             drive(&row, &KILLED);
             drive_journal(&row);

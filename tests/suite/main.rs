@@ -21,6 +21,8 @@ mod help;
 mod house_rules;
 mod ignored_files;
 mod isolated;
+mod isolated_attacks;
+mod isolated_surroundings;
 mod isolated_telling;
 mod kill_matrix;
 mod landing_queue;

@@ -10,7 +10,9 @@ use crate::config::git_config::boolean;
 use crate::error::Problem;
 use crate::git::is_anonymous;
 use crate::report::{Check, Health};
+use crate::run::left_workspaces;
 use crate::shell_word::quoted;
+use crate::workspace::Leftover;
 
 const MIB: u64 = 1024 * 1024;
 /// With less, not even a small run gets far.
@@ -35,6 +37,23 @@ pub async fn checks(context: &Context) -> Vec<Check> {
         check("signing", signing(context).await),
         disk(context),
     ]
+    .into_iter()
+    .chain(workspaces(context))
+    .collect()
+}
+
+/// Private clones that no open run needs; nothing is said where there are none.
+fn workspaces(context: &Context) -> Option<Check> {
+    let name = "workspaces";
+    match left_workspaces(&context.repo, &context.store, context.workspaces_around().as_deref(), None) {
+        Ok(left) if left.is_empty() => None,
+        Ok(left) => {
+            let size: u64 = left.iter().map(Leftover::bytes).sum();
+            let found = format!("{} left by runs that are over, {} MiB", left.len(), size.div_ceil(MIB));
+            Some(Check::new(name, Health::Note, found).mended_by("git ralph prune"))
+        }
+        Err(error) => Some(Check::new(name, Health::Note, format!("{error:#}"))),
+    }
 }
 
 /// Whether anything is under way, and whether we may write.

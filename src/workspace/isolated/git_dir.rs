@@ -1,5 +1,6 @@
 //! The private git directory of a workspace: made anew before every attempt, so that nothing an agent did to it matters.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
@@ -8,9 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::carried::{OwnSettings, Setting, config_text};
-use crate::git::{Git, Oid, RefList, Repo};
+use super::submodules::Submodule;
+use crate::git::{Call, Git, Oid, RefList, Repo, stale};
 use crate::names::Names;
-use crate::relocate;
+use crate::{relocate, safe_read, safe_write};
 
 /// Files of the user's git directory that a clone has too, with the name there and here. Those of a linked work tree come from its own
 /// git directory.
@@ -27,6 +29,7 @@ pub(crate) struct Origin {
     object_format: Option<String>,
     ref_format: Option<String>,
     environment: Vec<(OsString, OsString)>,
+    pub(super) submodules: Vec<Submodule>,
 }
 
 impl Origin {
@@ -41,7 +44,15 @@ impl Origin {
             set.map(|(_, value)| value.to_string_lossy().to_lowercase()).filter(|value| value != usual)
         };
         let (object_format, ref_format) = (format("extensions.objectformat", "sha1"), format("extensions.refstorage", "files"));
-        Ok(Origin { repo: repo.clone(), names: names.clone(), settings, object_format, ref_format, environment })
+        let submodules = Vec::new();
+        let mut origin = Origin { repo: repo.clone(), names: names.clone(), settings, object_format, ref_format, environment, submodules };
+        origin.submodules = Submodule::all_in(&origin).await?;
+        Ok(origin)
+    }
+
+    /// The same for a submodule of the repository.
+    pub(super) async fn of_submodule(&self, repo: &Repo) -> Result<Self> {
+        Origin::read(repo, &self.names, self.environment.clone()).await
     }
 
     /// git in the clone at `top`, with our overrides: it runs nothing that an agent has configured.
@@ -133,25 +144,117 @@ impl Origin {
         carried
     }
 
-    /// The commits that the clone at `top` has and that an agent may have made: HEAD first, if it has one. None if its git directory
-    /// cannot be read any more.
-    pub async fn agents_commits(&self, top: &Path, commit: &Oid) -> Result<AgentsCommits> {
-        if self.is_untouched(top) || !top.join(".git/HEAD").exists() {
-            return Ok(AgentsCommits::default());
+    /// What an agent has committed and staged in the clone at `top`, in an attempt that began at `commit`. Its objects are in the user's
+    /// repository then. `aside` is a directory of ours; what cannot be read is left out, or moved there.
+    pub async fn agents_commits(&self, top: &Path, commit: &Oid, aside: &Path) -> Result<AgentsCommits> {
+        let mut found = AgentsCommits::default();
+        if !self.disarm(top)? {
+            return Ok(found);
         }
+        let staged = self.staged(top, commit, aside).await?;
+        if !self.is_untouched(top) {
+            found = self.commits_in(top, commit).await?;
+        }
+        found.staged = staged;
+        let wanted: Vec<&Oid> = found.all.iter().chain(&found.head).chain(&found.staged).collect();
+        if self.take_objects(top, &wanted, commit, aside).await? {
+            return Ok(found);
+        }
+        // One object that is broken or missing keeps nothing else from being taken.
+        let (mut all, staged, head) = (Vec::new(), found.staged, found.head);
+        for oid in found.all {
+            if self.take_objects(top, &[&oid], commit, aside).await? {
+                all.push(oid);
+            }
+        }
+        let staged = match staged {
+            Some(tree) if self.take_objects(top, &[&tree], commit, aside).await? => Some(tree),
+            _ => None,
+        };
+        let head = match head {
+            Some(oid) if self.take_objects(top, &[&oid], commit, aside).await? => Some(oid),
+            _ => None,
+        };
+        Ok(AgentsCommits { head, all, staged })
+    }
+
+    /// From here on git runs nothing that an agent has configured: the configuration is ours again, and nothing leads elsewhere. Says
+    /// whether there is a git directory at all.
+    fn disarm(&self, top: &Path) -> Result<bool> {
+        let dir = top.join(".git");
+        let is_real = |name: &str| dir.join(name).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        // A link may lead into the user's own repository.
+        if dir.canonicalize().ok().as_ref() != Some(&dir) || !is_real(".") || !is_real("objects") || !dir.join("HEAD").exists() {
+            return Ok(false);
+        }
+        let cannot = || format!("cannot write to {}", dir.display());
+        for name in ["config", "config.worktree", "commondir", "info/grafts"] {
+            relocate::remove_anything(&dir.join(name)).with_context(cannot)?;
+        }
+        safe_write::write(&dir.join("config"), &self.config(&dir)).with_context(cannot)?;
+        Ok(true)
+    }
+
+    async fn commits_in(&self, top: &Path, commit: &Oid) -> Result<AgentsCommits> {
         let git = self.git_in(top);
         let head = git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).answer().await?;
         let head: Option<Oid> = if head.code == 0 { String::from_utf8_lossy(&head.stdout).trim_end().parse().ok() } else { None };
-        let listed = git.call(["for-each-ref", "--format=%(objectname)"]).answer().await?;
-        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-        let others = text.lines().filter_map(|line| line.parse().ok());
-        let mut all: Vec<Oid> = head.iter().cloned().chain(others).filter(|oid| oid != commit).collect();
-        all.sort();
-        all.dedup();
-        if !self.take_objects(top, &all, commit).await? {
-            return Ok(AgentsCommits::default());
+        let listed = git.call(RefList::QUERY).answer().await?;
+        let refs = RefList::parse(&listed.stdout).unwrap_or_default();
+        // What was committed and left behind is in the logs of refs only.
+        let logged = git.call(["rev-list", "--walk-reflogs", "--all"]).answer().await?;
+        let logged = String::from_utf8_lossy(&logged.stdout).into_owned();
+        let (fetched, own): (Vec<_>, Vec<_>) = refs.iter().partition(|entry| entry.name.starts_with("refs/remotes/"));
+        let own = own.into_iter().filter_map(|entry| entry.commit.clone());
+        let wanted: BTreeSet<Oid> = head.iter().cloned().chain(own).chain(logged.lines().filter_map(|line| line.parse().ok())).collect();
+        let fetched = fetched.into_iter().filter_map(|entry| entry.commit.clone());
+        let all = self.unknown_tips(top, &wanted, fetched.chain([commit.clone()])).await?;
+        Ok(AgentsCommits { head: head.filter(|oid| oid != commit), all, staged: None })
+    }
+
+    /// The tips of what is in none of the user's refs, nor in any of `known`.
+    async fn unknown_tips(&self, top: &Path, wanted: &BTreeSet<Oid>, known: impl Iterator<Item = Oid>) -> Result<Vec<Oid>> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(AgentsCommits { head: head.filter(|oid| oid != commit), all })
+        let revs: String = wanted.iter().map(|oid| format!("{oid}\n")).chain(known.map(|oid| format!("^{oid}\n"))).collect();
+        let args = ["rev-list", "--ignore-missing", "--parents", "--stdin", "--not", "--all"];
+        let answer = self.borrowing(self.repo.git.call(args), top).input(revs).working().answer().await?;
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        let below: BTreeSet<&str> = text.lines().flat_map(|line| line.split(' ').skip(1)).collect();
+        let tips = text.lines().filter_map(|line| line.split(' ').next()).filter(|oid| !below.contains(oid));
+        tips.map(str::parse).collect()
+    }
+
+    fn is_partial(&self) -> bool {
+        self.settings.iter().any(|(key, _)| key == "extensions.partialclone" || (key.starts_with("remote.") && key.ends_with(".promisor")))
+    }
+
+    /// The same call, which sees the objects of the clone beside the user's.
+    fn borrowing(&self, call: Call, top: &Path) -> Call {
+        call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", top.join(".git/objects"))
+    }
+
+    /// The tree of the clone's index, if it is another than that of `commit`. It is read from a copy: git would write to it, wherever
+    /// it leads.
+    async fn staged(&self, top: &Path, commit: &Oid, aside: &Path) -> Result<Option<Oid>> {
+        let Ok(bytes) = safe_read::bytes(&top.join(".git/index")) else { return Ok(None) };
+        if fs::read(aside.join("index")).is_ok_and(|ours| ours == bytes) {
+            return Ok(None);
+        }
+        fs::create_dir_all(aside).with_context(|| format!("cannot create {}", aside.display()))?;
+        let copy = aside.join("index.agent");
+        safe_write::write(&copy, &bytes).with_context(|| format!("cannot write {}", copy.display()))?;
+        let answer = self.borrowing(self.repo.git.call(["write-tree"]), top).index(&copy).working().answer().await?;
+        if answer.code == 0 {
+            let _ = fs::remove_file(&copy);
+            let tree: Option<Oid> = String::from_utf8_lossy(&answer.stdout).trim_end().parse().ok();
+            let before = self.repo.tree_of(commit).await?;
+            return Ok(tree.filter(|tree| *tree != before));
+        }
+        // Garbage, or full of conflicts: no tree, but a file that may be looked into.
+        stale::move_aside(&copy, &aside.join("moved/index"))?;
+        Ok(None)
     }
 
     /// Whether no ref has been written since the git directory was made; refs are files.
@@ -167,28 +270,58 @@ impl Origin {
             && !dir.join("refs/stash").exists()
     }
 
-    /// Copies the objects of these commits into the user's repository, without running anything that the clone configures. Says
-    /// whether they were all there.
-    async fn take_objects(&self, top: &Path, commits: &[Oid], base: &Oid) -> Result<bool> {
-        if commits.is_empty() {
+    /// Copies the objects of these commits and trees into the user's repository. Says whether they were all there and whole: git reads
+    /// each of them and what it names, so that nothing is taken whose name is not that of its content.
+    async fn take_objects(&self, top: &Path, wanted: &[&Oid], base: &Oid, aside: &Path) -> Result<bool> {
+        if wanted.is_empty() {
             return Ok(true);
         }
-        let revs: String = commits.iter().map(|oid| format!("{oid}\n")).chain([format!("^{base}\n")]).collect();
-        let pack = self.objects().join("pack").join("pack");
+        let incoming = aside.join("incoming");
+        relocate::remove_anything(&incoming).and_then(|()| fs::create_dir_all(&incoming)).with_context(|| format!("cannot use {}", incoming.display()))?;
+        let revs: String = wanted.iter().map(|oid| format!("{oid}\n")).chain([format!("^{base}\n")]).collect();
         let args = ["pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset"].map(OsString::from);
-        let call = self.repo.git.call(args.into_iter().chain([pack.into_os_string()]));
-        let answer = call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", top.join(".git/objects")).input(revs).working().answer().await?;
-        Ok(answer.code == 0)
+        let call = self.repo.git.call(args.into_iter().chain([incoming.join("pack").into_os_string()]));
+        let packed = self.borrowing(call, top).input(revs).working().answer().await?;
+        if packed.code != 0 {
+            return Ok(false);
+        }
+        let name = String::from_utf8_lossy(&packed.stdout).trim_end().to_owned();
+        if name.is_empty() {
+            // Everything is there already.
+            return Ok(true);
+        }
+        let pack = incoming.join(format!("pack-{name}.pack"));
+        let index = incoming.join(format!("pack-{name}.idx"));
+        let _ = fs::remove_file(&index);
+        // A partial clone lacks objects that others name.
+        let check = if self.is_partial() { "--fsck-objects" } else { "--strict" };
+        let args = [OsString::from("index-pack"), check.into(), "-o".into(), index.clone().into(), pack.clone().into()];
+        if self.repo.git.call(args).working().answer().await?.code != 0 {
+            relocate::remove_anything(&incoming)?;
+            return Ok(false);
+        }
+        let store = self.objects().join("pack");
+        fs::create_dir_all(&store).with_context(|| format!("cannot create {}", store.display()))?;
+        for file in [pack, index] {
+            let to = store.join(file.file_name().unwrap_or_default());
+            if !to.exists() {
+                relocate::relocate(&file, &to).with_context(|| format!("cannot write {}", to.display()))?;
+            }
+        }
+        relocate::remove_anything(&incoming)?;
+        Ok(true)
     }
 }
 
-/// What an agent has committed in its clone; the objects are in the user's repository.
+/// What an agent has committed and staged in its clone; the objects are in the user's repository.
 #[derive(Debug, Default)]
 pub(crate) struct AgentsCommits {
     /// Where HEAD is, if not where the attempt began.
     pub head: Option<Oid>,
-    /// HEAD and every ref that is not where the attempt began.
+    /// The tips of all commits that are in none of the user's refs, also of those that the agent left behind.
     pub all: Vec<Oid>,
+    /// The tree of the clone's index.
+    pub staged: Option<Oid>,
 }
 
 /// Whether the file system of a git directory takes `CONFIG` for `config`.

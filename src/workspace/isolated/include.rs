@@ -5,12 +5,12 @@ use std::fs::{self, File, FileTimes};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::git::{Repo, is_opaque_directory, without_slash};
-use crate::safe_read;
+use crate::{relocate, safe_read};
 
 /// The file that lists what is copied, in the syntax of `.gitignore`.
 const FILE: &str = ".worktreeinclude";
@@ -74,7 +74,7 @@ pub(super) fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<Copi
     let mut copied = Copied::default();
     for path in files {
         let bytes =
-            copy(&from.join(path), &to.join(path)).with_context(|| format!("cannot copy {} to {}", path.display(), to.display()))?;
+            copy(from, to, path).with_context(|| format!("cannot copy {} to {}", path.display(), to.display()))?;
         if let Some(bytes) = bytes {
             copied.files += 1;
             copied.bytes += bytes;
@@ -83,8 +83,14 @@ pub(super) fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<Copi
     Ok(copied)
 }
 
-/// Copies one file; none if it is there already, is no longer there, or is no file. Nothing sees half of it.
-fn copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
+/// Copies one file; none if it is there already, is no longer there, or is no file. Nothing sees half of it, and nothing outside of the
+/// two directories is read or written: where a part of its path is a link, there is no copy.
+fn copy(from_dir: &Path, to_dir: &Path, path: &Path) -> io::Result<Option<u64>> {
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(name) if name != ".git"));
+    if !is_plain || barrier(from_dir, path).is_some() || barrier(to_dir, path).is_some() {
+        return Ok(None);
+    }
+    let (from, to) = (&from_dir.join(path), &to_dir.join(path));
     let Ok(meta) = from.symlink_metadata() else { return Ok(None) };
     let is_same = |known: fs::Metadata| {
         known.len() == meta.len() && known.modified().ok() == meta.modified().ok() && known.file_type() == meta.file_type()
@@ -93,13 +99,16 @@ fn copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
         return Ok(None);
     }
     let Some(dir) = to.parent() else { return Ok(None) };
+    for part in dir.ancestors().take_while(|part| *part != to_dir) {
+        if let Ok(meta) = part.symlink_metadata() {
+            relocate::open(part, &meta);
+        }
+    }
     fs::create_dir_all(dir)?;
     let mut temporary = to.as_os_str().to_owned();
     temporary.push(".git-ralph");
     let temporary = PathBuf::from(temporary);
-    if temporary.symlink_metadata().is_ok() {
-        fs::remove_file(&temporary)?;
-    }
+    relocate::remove_anything(&temporary)?;
     if meta.is_symlink() {
         symlink(fs::read_link(from)?, &temporary)?;
     } else {
@@ -114,10 +123,17 @@ fn copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
             .set_times(FileTimes::new().set_modified(meta.modified()?))?;
     }
     if to.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        fs::remove_dir_all(to)?;
+        relocate::remove_opened(to)?;
     }
     fs::rename(&temporary, to)?;
     Ok(Some(meta.len()))
+}
+
+/// What is above a path, inside of a directory, and is no directory: a link, for example.
+pub(super) fn barrier(dir: &Path, path: &Path) -> Option<PathBuf> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
+    above.reverse();
+    above.into_iter().find(|part| dir.join(part).symlink_metadata().is_ok_and(|meta| !meta.is_dir())).map(Path::to_owned)
 }
 
 fn joined(option: &str, value: &[u8]) -> OsString {
@@ -164,5 +180,22 @@ mod tests {
         assert_eq!(copy_all(from.path(), to.path(), &files[..1]).unwrap().files, 0);
         fs::write(to.path().join("env"), "AGENT").unwrap();
         assert_eq!(copy_all(from.path(), to.path(), &files[..1]).unwrap().files, 1);
+    }
+
+    #[test]
+    fn nothing_is_copied_through_a_link_or_out_of_the_directory() {
+        let (from, to, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(from.path().join("app")).unwrap();
+        fs::write(from.path().join("app/env"), "SECRET").unwrap();
+        fs::write(victim.path().join("env"), "precious").unwrap();
+        symlink(victim.path(), to.path().join("app")).unwrap();
+        let out = Path::new("..").join(victim.path().file_name().unwrap()).join("env");
+        fs::write(from.path().join("env"), "SECRET").unwrap();
+        assert_eq!(copy_all(from.path(), to.path(), &[PathBuf::from("app/env"), out, PathBuf::from("/env")]).unwrap().files, 0);
+        assert_eq!(fs::read_to_string(victim.path().join("env")).unwrap(), "precious");
+        fs::remove_file(to.path().join("app")).unwrap();
+        symlink(from.path().join("app"), from.path().join("link")).unwrap();
+        let copied = copy_all(from.path(), to.path(), &[PathBuf::from("app/env"), PathBuf::from("link/env")]).unwrap();
+        assert_eq!((copied.files, to.path().join("link").exists()), (1, false));
     }
 }

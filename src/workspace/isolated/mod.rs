@@ -7,60 +7,138 @@ mod carried;
 mod git_dir;
 mod include;
 mod place;
+mod submodules;
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
 pub(crate) use git_dir::{AgentsCommits, Origin};
 pub(crate) use include::Copied;
 pub(crate) use place::WorkspaceRoot;
-pub use place::{WorkspaceOwner, check_outside, directory, found_below, remove};
+pub use place::{Leftover, WorkspaceOwner, check_outside, directory, found_below};
 
 use super::path_set::PathSet;
+use super::snapshot::IGNORED;
 use super::{Notice, Snapshot, Workspace, WorkspaceKind, in_place};
-use crate::git::{Oid, Reach, RefList, Repo, TreeEntry};
+use crate::git::{Oid, PathChange, Reach, RefList, Repo, TreeEntry};
 use crate::names::Names;
+use crate::stamp::Stamp;
+use crate::vault::Vault;
+use crate::{relocate, safe_read, safe_write};
 
-/// The tree that the directory is known to hold.
+/// The tree that the directory held when we looked last.
 const TREE: &str = "tree";
+/// The tree that the directory is being turned into.
+const TURNING: &str = "turning";
 /// The ignored files that were copied into it.
 const INCLUDED: &str = "included";
 /// Is there once the directory was set up: what it was set up by.
 const READY: &str = "ready";
+/// Where the run keeps what it knows of its clones, in its own directory.
+pub(crate) const BELOW: &str = "workspaces";
 
-/// Whether the directory is known to hold the tree that is written down; only this process can know.
+/// What this process knows of a private clone. Files beside it can have been written by an agent: the index is used only if it is as we
+/// left it, and notes are kept in the vault, if there is one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known(Arc<AtomicBool>);
+pub(super) struct Known {
+    vault: Option<Vault>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// The tree in the directory when we looked last.
+    tree: Option<Oid>,
+    /// Whether no agent and no gate has been at work in it since.
+    quiet: bool,
+    /// The private index as we left it.
+    index: Option<Stamp>,
+    /// The clones of submodules in it.
+    submodules: BTreeMap<PathBuf, Workspace>,
+}
+
+impl Known {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Workspace {
-    /// A private clone at `top`; what is kept about it goes into `dir`.
+    /// A private clone at `top`; what is kept about it goes into `dir`, and what an agent must not write into `vault`.
     #[must_use]
-    pub(crate) fn isolated(user: &Repo, names: Names, dir: PathBuf, top: PathBuf) -> Self {
+    pub(crate) fn isolated(user: &Repo, names: Names, dir: PathBuf, top: PathBuf, vault: Option<&Vault>) -> Self {
         let mut repo = user.clone();
         repo.git = repo.git.elsewhere(&top, Some(&user.place.git_dir)).with_index(dir.join("no-index"));
         repo.place.top.clone_from(&top);
         let anchor = in_place::Anchor::of(&dir, &top);
-        Workspace::of_kind(WorkspaceKind::Isolated, repo, names, dir, anchor)
+        let mut workspace = Workspace::of_kind(WorkspaceKind::Isolated, repo, names, dir, anchor);
+        workspace.known.vault = vault.filter(|vault| vault.exists()).cloned();
+        workspace
     }
 
     fn top(&self) -> &Path {
         &self.repo.place.top
     }
 
-    /// The tree that the directory held when we looked last.
+    /// Where a note about the directory is kept.
+    pub(super) fn note_file(&self, name: &str) -> PathBuf {
+        match &self.known.vault {
+            Some(vault) => vault.path(&format!("workspace-{}-{name}", self.dir.file_name().unwrap_or_default().display())),
+            None => self.dir.join(name),
+        }
+    }
+
+    /// Keeps a note. After a kill, all of it is there or all of what was there before.
+    fn note(&self, name: &str, text: &[u8]) -> Result<()> {
+        let path = self.note_file(name);
+        let draft = path.with_added_extension("new");
+        let written = relocate::remove_anything(&draft).and_then(|()| safe_write::write(&draft, text)).and_then(|()| fs::rename(&draft, &path));
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn noted_tree(&self, name: &str) -> Option<Oid> {
+        safe_read::text(&self.note_file(name)).ok()?.trim_end().parse().ok()
+    }
+
+    /// The tree that the directory held when this process or an earlier one looked last.
     pub(crate) fn last_tree(&self) -> Option<Oid> {
-        fs::read_to_string(self.dir.join(TREE)).ok()?.trim_end().parse().ok()
+        self.known.memory().tree.clone().or_else(|| self.noted_tree(TREE))
     }
 
     fn note_tree(&self, tree: &Oid) -> Result<()> {
-        fs::write(self.dir.join(TREE), format!("{tree}\n")).with_context(|| format!("cannot write to {}", self.dir.display()))?;
-        self.known.0.store(true, Ordering::Relaxed);
+        self.note(TREE, format!("{tree}\n").as_bytes())?;
+        let mut memory = self.known.memory();
+        memory.tree = Some(tree.clone());
+        memory.quiet = true;
+        memory.index = Stamp::of(&self.private_index());
         Ok(())
+    }
+
+    /// Our own directory about the clone is a directory, and no link to one.
+    fn check_dir(&self) -> Result<()> {
+        let cannot = || format!("cannot create {}", self.dir.display());
+        let (Some(name), Some(run)) = (self.dir.file_name(), self.dir.parent().and_then(Path::parent)) else { bail!(cannot()) };
+        safe_write::real_dirs(run, &Path::new(BELOW).join(name)).with_context(cannot).map(drop)
+    }
+
+    /// The private index is as we left it, or there is none: what an agent has written into it could hide its own changes.
+    fn check_index(&self) -> Result<()> {
+        self.check_dir()?;
+        let index = self.private_index();
+        if !self.is_index_ours() {
+            relocate::discard(&index, &self.moved_dir("index")).with_context(|| format!("cannot remove {}", index.display()))?;
+        }
+        Ok(())
+    }
+
+    fn is_index_ours(&self) -> bool {
+        let memory = self.known.memory();
+        memory.index.is_some() && memory.index == Stamp::of(&self.private_index())
     }
 
     /// What a directory is set up by: the ignored files that are listed to be copied, and the commands. When the user changes one of
@@ -71,26 +149,25 @@ impl Workspace {
 
     /// Whether the directory has been set up by this recipe.
     pub(crate) fn is_ready(&self, recipe: &str) -> bool {
-        fs::read_to_string(self.dir.join(READY)).is_ok_and(|by| by == recipe) && self.top().join(".git").is_dir()
+        fs::read(self.note_file(READY)).is_ok_and(|by| by == recipe.as_bytes()) && self.top().join(".git").is_dir()
     }
 
     /// Notes that the directory is set up: what is ignored in it now is not to be committed, whatever an agent does to ignore rules.
     pub(crate) async fn note_ready(&self, recipe: &str, has_ignored: bool) -> Result<()> {
         let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
         let entries = if has_ignored { self.repo.status(&self.private_index()).await? } else { Vec::new() };
-        self.save_protected(&PathSet::new(entries.into_iter().filter_map(ignored)))?;
-        fs::write(self.dir.join(READY), recipe).with_context(|| format!("cannot write to {}", self.dir.display()))
+        self.note(IGNORED, &PathSet::new(entries.into_iter().filter_map(ignored)).bytes())?;
+        // git has written times into the index.
+        self.known.memory().index = Stamp::of(&self.private_index());
+        self.note(READY, recipe.as_bytes())
     }
 
     /// Makes the directory with the files of `commit` and the ignored files that the work needs. Doing it twice is harmless.
     pub(crate) async fn make(&self, origin: &Origin, commit: &Oid, refs: &RefList, patterns: &[String]) -> Result<Copied> {
-        fs::create_dir_all(&self.dir).with_context(|| format!("cannot create {}", self.dir.display()))?;
-        if self.top().symlink_metadata().is_ok() && self.last_tree().is_none() {
-            bail!("{} exists already, and git-ralph did not make it", self.top().display());
-        }
+        self.check_dir()?;
         self.prepare(origin, commit, refs).await?;
         let included = include::included(&origin.repo, patterns).await?;
-        PathSet::new(included.iter().cloned()).save(&self.dir.join(INCLUDED))?;
+        self.note(INCLUDED, &PathSet::new(included.iter().cloned()).bytes())?;
         include::copy_all(&origin.repo.place.top, self.top(), &included)
     }
 
@@ -101,24 +178,58 @@ impl Workspace {
         Ok(ignored.into_iter().filter(missing).map(|path| path.display().to_string()).collect())
     }
 
-    /// Makes the directory a checkout of `commit`, with a git directory that is made anew. Ignored files stay. Work that was left in
-    /// it since we looked last is given back as a snapshot, to be saved by the caller before this is called again.
+    /// Whether there is anything in the directory that nothing here knows of: it is to be saved before the directory is prepared.
+    pub(crate) fn is_strange(&self) -> bool {
+        let is_not_ours = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() != ".git");
+        !self.is_known() && fs::read_dir(self.top()).is_ok_and(|mut entries| entries.any(is_not_ours))
+    }
+
+    /// Whether everything in a tree that was found in the directory is there by our own doing: it was being turned from one tree into
+    /// another. What is missing is nothing that could be lost.
+    pub(crate) async fn is_explained(&self, found: &Oid, before: Option<&Oid>) -> Result<bool> {
+        let nothing = self.repo.empty_tree().await?;
+        let before = before.unwrap_or(&nothing);
+        let mut new = self.repo.diff_trees(before, found).await?;
+        new.retain(|change| change.new_mode != 0);
+        if let Some(to) = self.noted_tree(TURNING).filter(|_| !new.is_empty()) {
+            let turned = self.repo.diff_trees(before, &to).await.unwrap_or_default();
+            let turned: HashMap<&Path, &PathChange> = turned.iter().map(|change| (change.path.as_path(), change)).collect();
+            let same = |one: &PathChange, other: &PathChange| (one.new_mode, &one.new_oid) == (other.new_mode, &other.new_oid);
+            new.retain(|change| !turned.get(change.path.as_path()).is_some_and(|other| same(change, other)));
+        }
+        Ok(new.is_empty())
+    }
+
+    /// Makes the directory a checkout of `commit`, with a git directory that is made anew. Ignored files stay. What is strange in it
+    /// has been saved.
     pub(crate) async fn prepare(&self, origin: &Origin, commit: &Oid, refs: &RefList) -> Result<Vec<Notice>> {
         self.check_place()?;
+        self.check_index()?;
         let (index, mut notices) = (self.private_index(), Vec::new());
         let tree = self.repo.tree_of(commit).await?;
-        match self.last_tree().filter(|_| index.exists()) {
-            None => {
-                let _ = fs::remove_file(&index);
-                self.repo.write_checkout(&index, &tree).await?;
-            }
+        self.leave_submodules(origin, commit).await?;
+        let held = self.known.memory().tree.clone().filter(|_| index.exists());
+        match held {
             Some(last) if last == tree => {}
             Some(last) => self.turn_into(&last, &tree, &mut notices).await?,
+            None => {
+                self.note(TURNING, format!("{tree}\n").as_bytes())?;
+                self.repo.write_checkout(&index, &tree).await?;
+            }
         }
         self.note_tree(&tree)?;
         origin.make_git_dir(self.top(), commit, refs, &index, &self.moved_dir("git")).await?;
-        let included = PathSet::load(&self.dir.join(INCLUDED)).unwrap_or_default();
+        self.prepare_submodules(origin, commit).await?;
+        let included = PathSet::load(&self.note_file(INCLUDED)).unwrap_or_default();
         let included: Vec<PathBuf> = included.paths().cloned().collect();
+        for path in &included {
+            // What an agent has put in the place of an ignored directory stays no longer than its attempt.
+            if let Some(barrier) = include::barrier(self.top(), path).filter(|barrier| !barrier.starts_with("..") && barrier.is_relative())
+                && !self.repo.is_in(&tree, &barrier).await?
+            {
+                self.move_aside(&barrier, "in-the-way")?;
+            }
+        }
         include::copy_all(&origin.repo.place.top, self.top(), &included)?;
         Ok(notices)
     }
@@ -127,6 +238,7 @@ impl Workspace {
     pub(crate) async fn turn_into(&self, from: &Oid, to: &Oid, notices: &mut Vec<Notice>) -> Result<()> {
         let changes = self.repo.diff_trees(from, to).await?;
         let label = "in-the-way";
+        self.note(TURNING, format!("{to}\n").as_bytes())?;
         for path in self.make_room(&changes, label)? {
             let moved = self.moved_dir(label).display().to_string();
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: moved });
@@ -137,30 +249,40 @@ impl Workspace {
 
     /// Whether this process knows that the directory holds what it should: it looked, and no agent has been at work since.
     pub(crate) fn is_known(&self) -> bool {
-        self.known.0.load(Ordering::Relaxed)
+        let quiet = self.known.memory().quiet;
+        quiet && self.is_index_ours()
     }
 
-    /// An agent is about to work in the directory.
+    /// An agent or a gate is about to work in the directory.
     pub(crate) fn hand_over(&self) {
-        self.known.0.store(false, Ordering::Relaxed);
+        let mut memory = self.known.memory();
+        memory.quiet = false;
+        memory.submodules.values().for_each(Workspace::hand_over);
     }
 
     /// Everything in the directory as a tree, compared with `base`.
     pub(crate) async fn snapshot_of_work(&self, base: &Oid, label: &str, notices: &mut Vec<Notice>) -> Result<Snapshot> {
         self.check_place()?;
+        self.check_index()?;
         let snapshot = self.snapshot_to_leave(None, base, label, notices).await?;
         self.note_tree(&snapshot.tree)?;
         Ok(snapshot)
     }
 
-    /// The directory is there, and it is a directory: an agent may have deleted it, or put a link in its place.
+    /// Whether the directory is where it should be, and no link to another one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.top().symlink_metadata().is_ok_and(|meta| meta.is_dir()) && self.top().canonicalize().is_ok_and(|real| real == self.top())
+    }
+
+    /// The directory is there, and it is a directory that can be written to: an agent may have deleted it, put a link in its place, or
+    /// made it read-only.
     fn check_place(&self) -> Result<()> {
         let top = self.top();
         match top.symlink_metadata() {
-            Ok(meta) if meta.is_dir() => {}
+            Ok(meta) if meta.is_dir() => relocate::open(top, &meta),
             Ok(_) => {
                 let aside = self.moved_dir("workspace");
-                crate::relocate::discard(top, &aside).with_context(|| format!("{} is not a directory", top.display()))?;
+                relocate::discard(top, &aside).with_context(|| format!("{} is not a directory", top.display()))?;
                 fs::create_dir(top).with_context(|| format!("cannot create {}", top.display()))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

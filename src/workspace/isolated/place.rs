@@ -2,18 +2,25 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use crate::error::Problem;
+use crate::free_name::free_name;
 use crate::git::Git;
-use crate::{relocate, safe_read};
+use crate::vault::Vault;
+use crate::{relocate, safe_read, safe_write};
 
 /// The file in the directory that says whose it is: the git directory, the user's checkout, the change and the run's id, a line each.
 const OWNER: &str = ".git-ralph";
 /// The workspace that merges are tested in.
 const LANDING: &str = "landing";
+/// What a directory is called while it is being removed, behind its own name.
+const REMOVING: &str = ".removing-";
+/// The name in the vault of what tells the directory from any other.
+const IDENTITY: &str = "workspaces-identity";
 
 /// Whose a directory of workspaces is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +65,16 @@ impl WorkspaceOwner {
 pub(crate) struct WorkspaceRoot {
     path: PathBuf,
     owner: WorkspaceOwner,
+    vault: Option<Vault>,
+}
+
+/// A directory of workspaces that was found: as it was made, or what a removal that was cut short left of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The directory.
+    pub path: PathBuf,
+    /// Whose it is, by its own word.
+    pub owner: WorkspaceOwner,
 }
 
 /// Where the workspaces of a change are: below `configured`, or else beside the checkout.
@@ -109,8 +126,8 @@ pub async fn check_outside(dir: &Path, git: &Git) -> Result<()> {
 }
 
 impl WorkspaceRoot {
-    pub fn new(path: PathBuf, owner: WorkspaceOwner) -> Self {
-        WorkspaceRoot { path, owner }
+    pub fn new(path: PathBuf, owner: WorkspaceOwner, vault: Option<Vault>) -> Self {
+        WorkspaceRoot { path, owner, vault: vault.filter(Vault::exists) }
     }
 
     /// The workspace of a slot.
@@ -126,8 +143,12 @@ impl WorkspaceRoot {
     /// Makes the directory, or checks that it is this run's. Leftovers of an earlier run of the same change are replaced.
     pub fn claim(&self) -> Result<()> {
         let cannot = || format!("cannot create {}", self.path.display());
+        self.clear_links().with_context(cannot)?;
         match WorkspaceOwner::of_directory(&self.path) {
             Some(owner) if owner == self.owner => return self.check_real(),
+            _ if self.is_the_one_we_made() => {}
+            // What was put in the place of ours since is nothing of ours, and in the way.
+            _ if self.has_claimed() && self.path.exists() => set_aside(&self.path).with_context(cannot)?,
             Some(owner) if owner.common_dir == self.owner.common_dir && owner.change == self.owner.change => self.remove_leftovers()?,
             Some(owner) => bail!(self.is_foreign(&format!("has the workspaces of {}", owner.top.display()))),
             None if fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_some()) => {
@@ -136,8 +157,38 @@ impl WorkspaceRoot {
             None => {}
         }
         fs::create_dir_all(&self.path).with_context(cannot)?;
-        fs::write(self.path.join(OWNER), self.owner.text()?).with_context(cannot)?;
-        self.check_real()
+        self.check_real()?;
+        self.write_owner().with_context(cannot)?;
+        if let (Some(vault), Some(identity)) = (&self.vault, identity(&self.path)) {
+            vault.write(IDENTITY, identity.as_bytes()).with_context(cannot)?;
+        }
+        Ok(())
+    }
+
+    fn write_owner(&self) -> Result<()> {
+        let file = self.path.join(OWNER);
+        relocate::remove_anything(&file)?;
+        Ok(safe_write::write(&file, self.owner.text()?.as_bytes())?)
+    }
+
+    /// Whether the directory is the one that this run has made, whatever an agent has written into it.
+    fn is_the_one_we_made(&self) -> bool {
+        let noted = self.vault.as_ref().and_then(|vault| vault.read(IDENTITY));
+        noted.is_some_and(|noted| identity(&self.path).is_some_and(|identity| identity.as_bytes() == noted))
+    }
+
+    fn has_claimed(&self) -> bool {
+        self.vault.as_ref().is_some_and(|vault| vault.path(IDENTITY).exists())
+    }
+
+    /// A link in the place of the directory, or of the one around it, was put there since the run began. It is renamed.
+    fn clear_links(&self) -> io::Result<()> {
+        for dir in self.path.parent().into_iter().chain([self.path.as_path()]) {
+            if dir.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+                set_aside(dir)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to work where a link leads somewhere else: what is written there would overwrite other files.
@@ -155,43 +206,98 @@ impl WorkspaceRoot {
         remove(&self.path, |owner| owner.common_dir == self.owner.common_dir && owner.change == self.owner.change)
     }
 
-    /// Removes the workspaces and what is around them, if they are this run's.
+    /// Removes the workspaces and what is around them, if they are this run's; also what an earlier removal left of them.
     pub fn remove(&self) -> Result<()> {
-        remove(&self.path, |owner| *owner == self.owner)
+        let is_real = self.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if is_real && self.is_the_one_we_made() && WorkspaceOwner::of_directory(&self.path).as_ref() != Some(&self.owner) {
+            self.write_owner()?;
+        }
+        remove(&self.path, |owner| *owner == self.owner)?;
+        let around = self.path.parent().unwrap_or(&self.path);
+        for left in found_below(around).unwrap_or_default() {
+            if left.owner == self.owner && left.is_half_removed(&self.path) {
+                left.remove()?;
+            }
+        }
+        // Where it was the last one, nothing of ours is left.
+        let _ = fs::remove_dir(around);
+        Ok(())
+    }
+}
+
+impl Leftover {
+    /// How many bytes are in it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        size(&self.path)
+    }
+
+    /// Whether it is what a removal of `path` left.
+    #[must_use]
+    pub fn is_half_removed(&self, path: &Path) -> bool {
+        let (name, whole) = (self.path.to_string_lossy(), path.to_string_lossy());
+        name.strip_prefix(&*whole).is_some_and(|rest| rest.starts_with(REMOVING))
+    }
+
+    /// Removes it, if it is still the same owner's.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self) -> Result<()> {
+        remove(&self.path, |owner| *owner == self.owner)?;
+        let _ = self.path.parent().map(fs::remove_dir);
+        Ok(())
     }
 }
 
 /// Removes a directory of workspaces if its owner is the expected one. It is renamed first, so that no half of it is taken for a whole.
-pub fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()> {
+fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()> {
     let Some(owner) = WorkspaceOwner::of_directory(path) else { return Ok(()) };
     let cannot = || format!("cannot remove {}", path.display());
     if !expected(&owner) || path.symlink_metadata().with_context(cannot)?.is_symlink() {
         return Ok(());
     }
-    let mut going = path.as_os_str().to_owned();
-    going.push(format!(".removing-{}", std::process::id()));
-    let going = PathBuf::from(going);
-    fs::rename(path, &going).with_context(cannot)?;
-    relocate::remove_opened(&going).with_context(cannot)?;
-    // Where it was the last one, nothing of ours is left.
-    let _ = path.parent().map(fs::remove_dir);
-    Ok(())
+    let mut going = path.to_owned();
+    if !path.to_string_lossy().contains(REMOVING) {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("{REMOVING}{}", std::process::id()));
+        going = free_name(name.clone().into(), |number| PathBuf::from(format!("{}.{number}", name.display())), |path| path.symlink_metadata().is_ok());
+        fs::rename(path, &going).with_context(cannot)?;
+    }
+    // Who it belongs to stays to be read until all the rest is gone.
+    for entry in fs::read_dir(&going).with_context(cannot)?.flatten().filter(|entry| entry.file_name() != OWNER) {
+        relocate::remove_opened(&entry.path()).with_context(cannot)?;
+    }
+    relocate::remove_opened(&going).with_context(cannot)
 }
 
-/// The directories of workspaces below a directory, with whose they are and how much is in them.
+/// Renames something that is in the way.
+fn set_aside(path: &Path) -> io::Result<()> {
+    let numbered = |number: u32| path.with_added_extension(format!("aside.{number}"));
+    fs::rename(path, free_name(path.with_added_extension("aside"), numbered, |path| path.symlink_metadata().is_ok()))
+}
+
+/// What tells a directory from any other, also from one that was made in its place.
+fn identity(dir: &Path) -> Option<String> {
+    let meta = dir.symlink_metadata().ok()?;
+    let born = meta.created().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    Some(format!("{} {} {born:?}", meta.dev(), meta.ino()))
+}
+
+/// The directories of workspaces below a directory.
 ///
 /// # Errors
 /// If the directory cannot be read.
-pub fn found_below(around: &Path) -> io::Result<Vec<(PathBuf, WorkspaceOwner, u64)>> {
+pub fn found_below(around: &Path) -> io::Result<Vec<Leftover>> {
     let entries = match fs::read_dir(around) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let found = entries.flatten().map(|entry| entry.path());
-    Ok(found
-        .filter_map(|path| WorkspaceOwner::of_directory(&path).map(|owner| (size(&path), path, owner)))
-        .map(|(size, path, owner)| (path, owner, size))
-        .collect())
+    let dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    let mut found: Vec<Leftover> =
+        dirs.filter_map(|path| WorkspaceOwner::of_directory(&path).map(|owner| Leftover { path, owner })).collect();
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
 }
 
 /// The bytes of all files in a directory.

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use super::Order;
 use super::scene::Scene;
-use crate::support::World;
+use crate::support::{World, which};
 
 /// Named parts, each as text.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Ending(BTreeMap<&'static str, String>);
 
 impl Ending {
     /// Everything that must be the same.
-    pub fn of(scene: &Scene) -> Self {
+    pub fn of(scene: &Scene, order: Order) -> Self {
         let Ending(mut parts) = Ending::of_the_users(&scene.world);
         let world = &scene.world;
         let refs = world.git(&["for-each-ref", "--format=%(refname) %(tree) %(subject)", "refs/ralph/"]);
@@ -23,7 +24,14 @@ impl Ending {
         let varies = |line: &str| ["/attempts/", "/abandoned/", "/adopted/"].iter().any(|part| line.contains(part));
         let refs: Vec<&str> = refs.lines().filter(|line| !varies(line)).collect();
         parts.insert("refs", refs.join("\n"));
-        parts.insert("journal", journal(scene));
+        parts.insert("journal", journal(scene, order));
+        parts.insert("workspaces", format!("are there: {}", scene.workspaces().exists()));
+        if order == Order::Any {
+            // Which of two stories lands first, and with it what is between, is not the same in every run.
+            let subject = |line: &str| line.rsplit_once("checkpoint: ").map_or(line, |(rest, _)| rest).to_owned();
+            parts.insert("refs", refs.iter().map(|line| subject(line)).collect::<Vec<_>>().join("\n"));
+            parts.insert("branches", branches(world));
+        }
         Ending(parts)
     }
 
@@ -53,11 +61,25 @@ impl Ending {
     }
 }
 
+/// The branches with what each ends with, and the subjects of its commits in no order.
+fn branches(world: &World) -> String {
+    let names = world.git(&["for-each-ref", "--format=%(refname) %(tree)", "refs/heads/"]);
+    let branch = |line: &str| {
+        let mut subjects = world.subjects(line.split(' ').next().unwrap());
+        subjects.sort();
+        format!("{line}:\n{}\n", subjects.join("\n"))
+    };
+    names.lines().map(branch).collect()
+}
+
 /// Which stories have landed with how many files, in order, and how it ended.
-fn journal(scene: &Scene) -> String {
+fn journal(scene: &Scene, order: Order) -> String {
     let events = scene.events();
     let landed = events.iter().filter(|event| event["event"] == "checkpoint-landed");
-    let landed: Vec<String> = landed.map(|event| format!("{} with {}", event["story"], event["files"])).collect();
+    let mut landed: Vec<String> = landed.map(|event| format!("{} with {}", event["story"], event["files"])).collect();
+    if order == Order::Any {
+        landed.sort();
+    }
     let last = events.last().map(|event| format!("{} {} {}", event["event"], event["end"]["why"], event["mode"]));
     format!("landed {}, ended {}", landed.join(" "), last.unwrap_or_default())
 }
@@ -101,4 +123,10 @@ pub fn lost(scene: &Scene) -> Vec<String> {
     let Ok(said) = fs::read_to_string(scene.world.path(".git/said")) else { return Vec::new() };
     let kept = scene.world.git(&["log", "--all", "-m", "-p", "--format=+%s"]);
     said.lines().filter(|word| !kept.contains(&format!("+{word}"))).map(|word| format!("'{word}' is lost")).collect()
+}
+
+/// What git finds broken or missing.
+pub fn broken(scene: &Scene) -> Option<String> {
+    let output = scene.world.command(&which("git"), &["fsck", "--no-dangling", "--no-progress"]).output().unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }

@@ -37,14 +37,22 @@ impl Scene {
         scene
     }
 
-    /// Keeps the repository as it is now under a name. The work tree stays at one path: journals hold absolute ones.
+    /// Keeps the repository and the workspaces beside it as they are now under a name. They stay at one path: journals hold absolute
+    /// ones.
     pub fn save(&self, name: &str) {
         copy(&self.world.repo, &self.memory.path().join(name));
+        copy_if_there(&self.workspaces(), &self.memory.path().join(format!("{name} beside")));
     }
 
-    /// Puts the repository back to what was kept.
+    /// Puts the repository and the workspaces back to what was kept.
     pub fn restore(&self, name: &str) {
         copy(&self.memory.path().join(name), &self.world.repo);
+        copy_if_there(&self.memory.path().join(format!("{name} beside")), &self.workspaces());
+    }
+
+    /// Where the private clones of isolated runs are.
+    pub fn workspaces(&self) -> PathBuf {
+        self.memory.path().join("repo.ralph")
     }
 
     /// Puts the key of the run back, as it was under a name: a run that is closed has let go of it.
@@ -84,6 +92,15 @@ pub fn in_memory() -> TempDir {
     tempfile::Builder::new().prefix("ralph-test-").tempdir_in(parent).unwrap()
 }
 
+/// The same of something that need not be there; then it is not there afterwards either.
+fn copy_if_there(from: &Path, to: &Path) {
+    if from.exists() {
+        copy(from, to);
+    } else if to.exists() {
+        fs::remove_dir_all(to).unwrap();
+    }
+}
+
 pub fn copy(from: &Path, to: &Path) {
     if to.exists() {
         fs::remove_dir_all(to).unwrap();
@@ -121,6 +138,17 @@ fn mess(world: &World) {
     world.write("debug.log", "ignored\n");
 }
 
+/// Both stories may be worked on at the same time, and each agent waits a moment for the other.
+pub fn side_by_side(world: &World) {
+    world.stories(2, "order = \"any\"\nmax-retries = 3");
+    world.agent(&format!(
+        "at=\"$RALPH_ROOT/.git/at\"; echo >>$at-$RALPH_STORY
+         n=0; until test -e $at-$((3-RALPH_STORY)) || test $n = 15; do sleep 0.02; n=$((n+1)); done
+         {}",
+        agent(world)
+    ));
+}
+
 /// The first attempt at story 1 commits on the branch and beside it, stages, edits, creates and removes, then fails.
 ///
 /// It calls git by its path, so that only git-ralph's own calls are counted. A word is `said` once the agent has written
@@ -129,7 +157,7 @@ fn agent(world: &World) -> String {
     format!(
         "git() {{ {git} \"$@\"; }}
          {moment}
-         said() {{ echo $1 >>.git/said; }}
+         said() {{ echo $1 >>\"$RALPH_ROOT/.git/said\"; }}
          moment first
          case $RALPH_STORY/$RALPH_ATTEMPT in
          1/1)

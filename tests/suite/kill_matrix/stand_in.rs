@@ -107,8 +107,8 @@ pub fn install(world: &World) {
          case $mode in
          kill) kill -9 $PPID;;
          kill-after) {git} \"$@\"; kill -9 $PPID;;
-         kill-early) switch 'NR % 4 == 0' \"$@\"; kill -9 $PPID;;
-         kill-late) switch 'NR % 4' \"$@\"; kill -9 $PPID;;
+         kill-early) case $* in *'read-tree -m -u '*) switch 'NR % 4 == 0' \"$@\";; esac; kill -9 $PPID;;
+         kill-late) case $* in *'read-tree -m -u '*) switch 'NR % 4' \"$@\";; esac; kill -9 $PPID;;
          die) kill -9 $$;;
          die-after) {git} \"$@\"; kill -9 $$;;
          fail) echo 'fatal: not today' >&2; exit 128;;

@@ -105,6 +105,44 @@ fn stories_come_from_where_the_readme_says() {
 }
 
 #[test]
+fn the_user_keeps_working_while_stories_run_as_the_readme_shows() {
+    let world = World::new();
+    let section = |needle: &str| {
+        let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains(needle))).unwrap();
+        block.iter().filter_map(|line| command(line)).map(str::to_owned).collect::<Vec<String>>()
+    };
+    script(&world, "my-agent", "#!/bin/sh\ncat >/dev/null\necho $RALPH_STORY >\"$RALPH_STORY.txt\"\necho '<promise>COMPLETE</promise>'\n");
+    world.write(".gitignore", ".env\nnode_modules/\n");
+    world.write(".env", "SECRET\n");
+    world.write("mine", "not committed\n");
+    world.git(&["add", "my-agent", ".gitignore"]);
+    world.change("greeter", "[[story]]\nid = \"greet\"\n");
+    let isolated = section("--isolate");
+    assert_eq!(isolated.len(), 3, "{isolated:?}");
+    typed(&world, &isolated[0]);
+    assert_eq!((world.branch(), world.exists("greet.txt")), ("main".to_owned(), false));
+    assert!(typed(&world, &isolated[1]).contains("repo.ralph/greeter"));
+    typed(&world, &isolated[2]);
+    assert_eq!((world.read("greet.txt"), world.read("mine"), world.branch()), ("greet\n".into(), "not committed\n".into(), "main".into()));
+    // Several at once, with the change file that is shown.
+    let npm = world.outside("npm-ran").display().to_string();
+    world.program("npm", &format!("test \"$1\" = ci && test \"$(cat .env)\" = SECRET && mkdir node_modules && echo $RALPH_SLOT >>{npm}"));
+    let toml = blocks("toml").into_iter().find(|block| block.iter().any(|line| line.starts_with("touches"))).unwrap();
+    world.change("shop", &toml.join("\n"));
+    for line in section(".worktreeinclude") {
+        typed(&world, &line);
+    }
+    for story in ["schema", "queries", "page", "docs"] {
+        assert_eq!(world.read(&format!("{story}.txt")), format!("{story}\n"));
+    }
+    let mut slots: Vec<String> = fs::read_to_string(npm).unwrap().lines().map(str::to_owned).collect();
+    slots.sort();
+    slots.dedup();
+    assert!(slots.len() > 1, "more than one clone was set up: {slots:?}");
+    assert!(!world.exists("node_modules"));
+}
+
+#[test]
 fn every_command_that_the_readme_names_exists() {
     let world = World::new();
     let text = readme();

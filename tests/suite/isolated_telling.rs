@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::man_pages::assert_on_page;
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World};
 
@@ -109,6 +110,7 @@ fn status_names_the_workspaces_what_runs_in_them_and_what_waits_to_land() {
         now["queue"].as_array().is_some_and(|queue| queue.len() == 1) && now["slots"][0]["story"] == "c"
     });
     let now = status();
+    assert_on_page("status", &now);
     let waiting = now["queue"][0]["story"].as_str().unwrap().to_owned();
     let story = now["stories"].as_array().unwrap().iter().find(|story| story["id"] == *waiting).unwrap();
     assert_eq!((&story["state"], now["done"].as_u64()), (&serde_json::json!("queued"), Some(1)), "{now}");
@@ -229,4 +231,28 @@ fn an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_bra
     world.git(&["checkout", "plan.md"]);
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert!(world.read("plan.md").contains("[x] do c well"));
+}
+
+#[test]
+fn log_shows_a_notice_with_the_attempt_that_it_is_about_also_when_another_one_lands_first() {
+    let world = held_world(3);
+    // c makes a repository inside of its clone: it is moved aside when c is queued, while another story is under test.
+    world.agent(&format!(
+        "if test $RALPH_STORY = c; then {}; git init -q inner; touch inner/file; else {}; fi; echo $RALPH_STORY >$RALPH_STORY; {COMPLETE}",
+        closed(&world, "c"),
+        closed(&world, "both")
+    ));
+    let running = world.spawn_start(&["--jobs", "3"]);
+    world.wait_for("three agents", || world.run_dir().join("journal.jsonl").exists() && world.count("attempt-started") == 3);
+    open(&world, "both");
+    world.wait_for("two in the queue", || world.count("attempt-queued") == 2);
+    open(&world, "c");
+    world.wait_for("c in the queue", || world.count("attempt-queued") == 3);
+    open(&world, "landing");
+    running.finish().code(0);
+    let log: serde_json::Value = serde_json::from_str(&world.ralph(&["log", "--json"]).code(0).stdout).unwrap();
+    for story in log["stories"].as_array().unwrap() {
+        let notices = story["attempts"][0]["notices"].as_array().map_or(0, Vec::len);
+        assert_eq!(notices, usize::from(story["id"] == "c"), "{log:#}");
+    }
 }

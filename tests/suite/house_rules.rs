@@ -147,6 +147,7 @@ fn tests_start_programs_from_scratch() {
 fn what_decides_does_no_io_and_does_not_wait() {
     for file in [
         "run/machine.rs",
+        "run/queue.rs",
         "run/checkpoints.rs",
         "run/judge.rs",
         "run/event.rs",
@@ -174,6 +175,7 @@ fn what_decides_does_no_io_and_does_not_wait() {
         "agent/stream/goose.rs",
         "agent/stream/opencode.rs",
         "config/change_file.rs",
+        "workspace/isolated/carried.rs",
         "story/order.rs",
         "story/source/mod.rs",
         "story/source/markdown.rs",

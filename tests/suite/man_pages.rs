@@ -14,7 +14,7 @@ use crate::golden;
 use crate::support::{COMPLETE, World};
 
 /// Of the last change to the text; the day of a build would make every build another one.
-const DATE: &str = "2026-11-16";
+const DATE: &str = "2026-11-18";
 const MANUAL: &str = "Git Ralph Manual";
 const HEAD: &str = ".\\\" Part of git-ralph. Written by tests/suite/man_pages.rs from src/cli and man/sections: do not edit.\n";
 
@@ -109,7 +109,7 @@ fn change_file_keys() -> String {
     let settings = KEYS.iter().filter_map(|key| key.change_file);
     let settings = settings.flat_map(|name| if name == "agent" { vec![name, "command"] } else { vec![name] });
     let names: Vec<String> =
-        ["title", "context", "source"].into_iter().chain(settings).map(|name| format!("\\fB{}\\fR", roff(name))).collect();
+        ["title", "context", "source", "order"].into_iter().chain(settings).map(|name| format!("\\fB{}\\fR", roff(name))).collect();
     names.join(", ") + ".\n"
 }
 
@@ -303,11 +303,17 @@ fn every_field_of_every_json_document_is_on_its_page() {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         let json: serde_json::Value = serde_json::from_str(&world.ralph(&args).stdout).unwrap();
         assert_eq!(json["schema"], 1, "{args:?}");
-        let mut found = std::collections::BTreeSet::new();
-        fields(&json, &mut found);
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("man/git-ralph-{page}.1"))).unwrap();
-        for field in found {
-            assert!(text.contains(&format!("\\fB{}\\fR", field.replace('-', "\\-"))), "{page}: {field}");
-        }
+        assert_on_page(page, &json);
+    }
+}
+
+/// Every field of a document is on the page of its command.
+#[track_caller]
+pub fn assert_on_page(page: &str, json: &serde_json::Value) {
+    let mut found = std::collections::BTreeSet::new();
+    fields(json, &mut found);
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("man/git-ralph-{page}.1"))).unwrap();
+    for field in found {
+        assert!(text.contains(&format!("\\fB{}\\fR", field.replace('-', "\\-"))), "{page}: {field}");
     }
 }

@@ -662,6 +662,162 @@ const TABLE: &[(&str, &str, &str)] = &[
         "refused with words",
         "an_original_that_is_gone_or_in_use_is_refused_with_words",
     ),
+    ("Isolated runs", "", ""),
+    (
+        "the agent deletes refs, expires reflogs, runs `gc`, removes its `.git`, plants settings, hooks and filters",
+        "the checkout, its index, refs and stash stay byte for byte as they were; nothing that the agent configured is run by git-ralph",
+        "the_checkout_is_byte_for_byte_the_same_whatever_the_agent_does_in_its_own_git",
+    ),
+    (
+        "the agent pushes, to a remote or to a path",
+        "refused, with a sentence that says who may push; it can fetch, commit and see all branches and tags",
+        "a_clone_has_the_users_branches_tags_remotes_and_settings_and_cannot_push",
+    ),
+    (
+        "the user edits, commits and switches branches while agents work",
+        "nothing is disturbed; `finish` asks for the branch that the run was started on",
+        "the_user_may_edit_commit_and_switch_while_agents_work",
+    ),
+    (
+        "the checkout has changes that conflict with the result",
+        "`finish` changes nothing and names the files; without a conflict it merges, and what is staged stays staged",
+        "a_finish_merges_into_a_dirty_checkout_and_a_conflict_changes_nothing_and_names_the_files",
+    ),
+    (
+        "`finish --keep` or `abort`",
+        "the checkout is not touched; the result is on the branch or under a ref; the clones are removed",
+        "keep_leaves_the_branch_and_abort_leaves_the_checkout_alone",
+    ),
+    (
+        "an attempt fails",
+        "its files and commits are saved under a ref; the next attempt starts from a clean checkout",
+        "what_a_failed_attempt_left_is_saved_and_the_next_one_starts_clean",
+    ),
+    (
+        "the work needs ignored files or installed dependencies",
+        "files that are listed and ignored are copied, and never committed; `setup` runs once per clone",
+        "ignored_files_that_worktreeinclude_names_are_copied_and_setup_runs_once_per_workspace",
+    ),
+    (
+        "a gate fails because an ignored file is missing in a new clone",
+        "the files that were not copied are named once, with the two ways to get them there",
+        "a_gate_that_fails_in_a_new_workspace_names_ignored_files_that_were_not_copied",
+    ),
+    (
+        "`setup` fails",
+        "the loop ends before the first agent, with the end of its output; no attempt is spent",
+        "a_setup_that_fails_stops_before_the_first_agent_and_costs_nothing",
+    ),
+    (
+        "the user changes `setup` or `.worktreeinclude` during a run",
+        "the next `resume` sets the clones up again; edits of the user's in them are saved",
+        "a_setup_that_the_user_changes_runs_again_with_the_next_resume",
+    ),
+    (
+        "the clones would be inside a repository, or where something else is",
+        "refused before anything is made",
+        "workspaces_are_never_made_inside_a_repository_or_over_something_else",
+    ),
+    ("a command is typed inside a clone", "it is about the run of that clone", "commands_work_from_inside_a_workspace"),
+    (
+        "the agent deletes its clone, or puts a link in its place",
+        "the clone is made again; nothing behind the link is touched",
+        "an_agent_that_deletes_or_replaces_its_workspace_harms_nothing_else",
+    ),
+    (
+        "git-ralph is killed while an agent works in a clone",
+        "`resume` ends the agent, saves what it left, and goes on",
+        "an_isolated_run_that_is_killed_goes_on_where_it_was",
+    ),
+    (
+        "several isolated runs and one in place at the same time",
+        "each has its own lock, branch and clones",
+        "two_isolated_runs_and_one_in_place_go_on_side_by_side",
+    ),
+    (
+        "the stories come from a file in the tree",
+        "it is read from the run's branch and marked there, one story per checkpoint",
+        "a_source_is_read_from_the_branch_and_marked_there",
+    ),
+    (
+        "the user edits that file in the checkout meanwhile",
+        "reported once per loop and in `status`, with the way to bring the edit in",
+        "an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_branch",
+    ),
+    ("sha256 objects, reftable refs, an unborn branch", "works", "all_kinds_of_repositories_can_be_isolated"),
+    (
+        "a shallow, partial or sparse clone, a detached HEAD, a linked work tree, a subdirectory",
+        "works",
+        "shallow_partial_sparse_detached_and_linked_checkouts_can_be_isolated",
+    ),
+    (
+        "`ralph.hooks` is true",
+        "the hooks of the user's checkout run in the clone, as gates",
+        "hooks_of_the_user_are_gates_in_a_private_clone_too",
+    ),
+    (
+        "the user edits files in a clone between two commands",
+        "the edits are saved under a ref and reported",
+        "edits_that_a_user_makes_in_a_workspace_between_two_commands_are_saved",
+    ),
+    ("Several stories at once", "", ""),
+    (
+        "stories that do not need each other",
+        "they are worked on at the same time, and all of them land",
+        "stories_that_do_not_need_each_other_are_worked_on_at_the_same_time_and_all_land",
+    ),
+    (
+        "two stories change the same lines",
+        "the second one is attempted again from the tip, with the conflict in its prompt; that costs no retry",
+        "a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it",
+    ),
+    (
+        "two stories pass their gates apart, and fail them together",
+        "the gates run on the merge, and the second story is attempted again",
+        "two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested",
+    ),
+    (
+        "a slow story is overtaken again and again",
+        "after the second time nothing lands before it",
+        "a_story_that_is_beaten_twice_lands_before_any_other",
+    ),
+    (
+        "one bad attempt waits among good ones",
+        "a batch whose gates fail is halved until the bad one is found; the good ones land",
+        "attempts_that_wait_are_tested_as_one_batch_and_a_batch_that_fails_is_halved",
+    ),
+    (
+        "stories depend on each other, or touch the same paths",
+        "they wait for each other",
+        "stories_with_after_wait_and_those_that_touch_the_same_paths_do_not_run_together",
+    ),
+    (
+        "stories form a list",
+        "they are worked on one after the other, with a warning that names `order`",
+        "a_list_is_worked_on_one_after_the_other_however_many_jobs_there_are",
+    ),
+    ("`--limit` with several jobs", "no more stories are started than may land", "a_limit_on_stories_holds_over_all_workspaces"),
+    (
+        "`stop --now`, Ctrl-C or `kill -9` while several agents work",
+        "all of them are ended, their work is saved, and `resume` lands everything",
+        "a_stop_ends_all_agents_and_resume_lands_everything",
+    ),
+    ("several agents reach a usage limit", "the run pauses once", "one_usage_limit_pauses_all_workspaces_once"),
+    (
+        "the user commits on the run's branch",
+        "the commit is adopted, and what lands is merged with it",
+        "the_user_commits_on_the_branch_and_what_lands_is_merged_with_it",
+    ),
+    (
+        "agents tick boxes of the same file at the same time",
+        "boxes are ticked when a story lands, so they do not conflict",
+        "marks_of_stories_that_land_at_the_same_time_do_not_conflict",
+    ),
+    (
+        "notices of attempts that overlap",
+        "`log` shows each with the attempt that it is about",
+        "log_shows_a_notice_with_the_attempt_that_it_is_about_also_when_another_one_lands_first",
+    ),
     ("What clients say", "", ""),
     (
         "a client's words only sound like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",
@@ -744,6 +900,9 @@ fn page() -> String {
          so are copies of ignored files. Copies of repositories are not.\n\n\
          `--isolate` takes these away, but for what is outside of the work tree and the git directory: there the agent has a private clone\n\
          and sees neither the checkout nor its git directory.\n\nIn detail:\n\n\
+         - A private clone is no sandbox: an agent that writes to absolute paths can still change your checkout and its `.git`, and what it\n  \
+         did there is not noticed.\n\
+         - Ignored files of a private clone stay from story to story; those that were copied are copied again if they differ.\n\
          - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\
          - All that a plain command prints is its message, so a line such as `FAILED: a.o` of a build tool spoils its promise. Such an agent\n  \
          should print its answer only, or be named with its `ralph.<name>.format`.\n\

@@ -14,6 +14,7 @@ use crate::process::page;
 use crate::report::output;
 use crate::run::{ChangeReader, RunDir, RunState, Site, StateBackup, Store, read_config};
 use crate::safe_read;
+use crate::shell_word::quoted;
 use crate::story::{ChangeName, StoryId};
 use crate::workspace::{WorkspaceOwner, workspace_directory};
 
@@ -48,6 +49,21 @@ async fn look(git: &Git) -> Result<(Place, GitConfig)> {
     Ok((place?, config?))
 }
 
+/// Refuses to take the word of a directory for whose workspace it is: an agent may have written it.
+fn check_knows(store: &Store, place: &Place, owner: &WorkspaceOwner, workspace: &Path) -> Result<()> {
+    let last = owner.change.parse().ok().and_then(|change| store.last(&change).ok().flatten());
+    let opening = last.and_then(|(_, state)| state.opening);
+    let is_known = opening.is_some_and(|opening| opening.id == owner.run && opening.workspaces.as_deref() == workspace.parent());
+    if is_known && place.common_dir == owner.common_dir {
+        return Ok(());
+    }
+    let top = owner.top.display();
+    bail!(
+        Problem::refused(format!("{} says that it is a workspace of {top}, which knows nothing of it", workspace.display()))
+            .hint(format!("cd {}", quoted(&top.to_string())))
+    )
+}
+
 impl Context {
     /// Finds out where we are.
     pub async fn open(environment: Environment) -> Result<Self> {
@@ -65,7 +81,7 @@ impl Context {
             Err(_) if revive(&environment) => look(&plain).await?,
             found => found?,
         };
-        let owner = WorkspaceOwner::of_workspace(&place.top);
+        let (owner, workspace) = (WorkspaceOwner::of_workspace(&place.top), place.top.clone());
         if let Some(owner) = &owner {
             // In a workspace the run of the checkout that it belongs to is meant.
             environment.cwd.clone_from(&owner.top);
@@ -87,6 +103,9 @@ impl Context {
             Purpose::Look => store,
             Purpose::Work => store.for_decisions(),
         };
+        if let Some(owner) = &owner {
+            check_knows(&store, &place, owner, &workspace)?;
+        }
         StateBackup::revive(&store).context("cannot bring a run back whose files were deleted")?;
         git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
         let repo = Repo { git, place };

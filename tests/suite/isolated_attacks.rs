@@ -39,7 +39,10 @@ fn a_forged_index_is_not_believed_after_a_kill_either() {
     let deadly = world.outside("deadly");
     fs::write(&deadly, "").unwrap();
     // The gate kills git-ralph once: the attempt is judged by the next process.
-    world.stories(1, &format!("max-retries = 0\nverify = ['test ! -e {0} || {{ rm {0}; kill -9 $PPID; }}; grep -q good checked']", deadly.display()));
+    world.stories(
+        1,
+        &format!("max-retries = 0\nverify = ['test ! -e {0} || {{ rm {0}; kill -9 $PPID; }}; grep -q good checked']", deadly.display()),
+    );
     let git = which("git");
     world.agent(&format!(
         "echo good >checked; GIT_INDEX_FILE=\"$RALPH_RUN_DIR/workspaces/1/index\" {git} --git-dir=\"$RALPH_ROOT/.git\" --work-tree=\"$PWD\" update-index --assume-unchanged checked || exit 1
@@ -87,15 +90,37 @@ fn links_in_the_place_of_what_the_run_keeps_overwrite_nothing() {
 
 #[test]
 fn an_owner_file_that_an_agent_deletes_or_forges_neither_stops_the_run_nor_saves_its_workspaces() {
-    for forged in ["rm ../.git-ralph", "printf '/x/.git\\n/x\\nother\\nrun\\n' >../.git-ralph", "cd /; rm -rf \"${RALPH_WORKSPACE%/*}\"; mkdir \"${RALPH_WORKSPACE%/*}\""] {
+    for forged in [
+        "rm ../.git-ralph",
+        "printf '/x/.git\\n/x\\nother\\nrun\\n' >../.git-ralph",
+        "cd /; rm -rf \"${RALPH_WORKSPACE%/*}\"; mkdir \"${RALPH_WORKSPACE%/*}\"",
+    ] {
         let world = World::new();
         world.change("work", "order = \"any\"\nmax-retries = 1\nverify = [\"true\"]\n[[story]]\nid = \"1\"\n[[story]]\nid = \"2\"\n");
-        world.agent(&format!("if test $RALPH_ATTEMPT = 1; then {forged}; {FAILED}; exit; fi; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+        world
+            .agent(&format!("if test $RALPH_ATTEMPT = 1; then {forged}; {FAILED}; exit; fi; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
         world.start(&["--isolate"]).code(0);
         assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ns1\ns2", "{forged}");
         world.ralph(&["finish", "--cleanup"]).code(0);
         assert!(!world.outside("repo.ralph/work").exists(), "{forged}");
     }
+}
+
+#[test]
+fn a_forged_owner_file_leads_no_command_to_another_repository() {
+    let (world, other) = (World::new(), World::new());
+    for world in [&world, &other] {
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("echo x >x; {COMPLETE}"));
+        world.start(&["--isolate"]).code(0);
+    }
+    let forged = world.outside("repo.ralph/work/.git-ralph");
+    fs::copy(other.outside("repo.ralph/work/.git-ralph"), &forged).unwrap();
+    let inside = world.outside("repo.ralph/work/1");
+    let output = world.command(env!("CARGO_BIN_EXE_git-ralph"), &["abort"]).current_dir(&inside).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && words.contains("which knows nothing of it"), "{words}");
+    assert!(other.has_ref("refs/heads/ralph/work") && world.has_ref("refs/heads/ralph/work"));
 }
 
 #[test]
@@ -155,7 +180,10 @@ fn broken_and_hostile_objects_do_not_get_into_the_users_repository() {
 #[test]
 fn a_process_that_an_agent_leaves_behind_writes_into_no_other_story() {
     let world = World::new();
-    world.change("work", "order = \"any\"\nmax-retries = 0\nverify = [\"sleep 0.2\"]\n[[story]]\nid = \"1\"\n[[story]]\nid = \"2\"\n[[story]]\nid = \"3\"\n");
+    world.change(
+        "work",
+        "order = \"any\"\nmax-retries = 0\nverify = [\"sleep 0.2\"]\n[[story]]\nid = \"1\"\n[[story]]\nid = \"2\"\n[[story]]\nid = \"3\"\n",
+    );
     let pids = world.outside("pids");
     // It leaves session, environment and parent behind, and goes on writing.
     world.agent(&format!(

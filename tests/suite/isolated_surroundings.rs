@@ -18,7 +18,17 @@ fn with_submodules() -> World {
         fs::write(top.join(file), "one\n").unwrap();
         let at = top.to_str().unwrap();
         if name == "lib" {
-            world.git(&["-C", at, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", world.outside("inner").to_str().unwrap(), "inner"]);
+            world.git(&[
+                "-C",
+                at,
+                "-c",
+                "protocol.file.allow=always",
+                "submodule",
+                "--quiet",
+                "add",
+                world.outside("inner").to_str().unwrap(),
+                "inner",
+            ]);
         }
         world.git(&["-C", at, "add", "-A"]);
         world.git(&["-C", at, "-c", "user.name=T", "-c", "user.email=t@e", "commit", "-qm", "one"]);
@@ -62,7 +72,11 @@ fn submodules_of_the_checkout_work_in_a_private_clone_without_any_network_and_th
     world.start(&["--isolate"]).code(0).says("all stories of work are done");
     let branches = |text: &str| text.replace(&world.git(&["for-each-ref", "refs/heads/ralph"]), "").trim_end().to_owned();
     assert_eq!(branches(&state_of(&world, ".")), branches(&before.0));
-    assert_eq!((state_of(&world, "libs/lib"), state_of(&world, "libs/lib/inner")), (before.1, before.2), "nothing of the user's is touched");
+    assert_eq!(
+        (state_of(&world, "libs/lib"), state_of(&world, "libs/lib/inner")),
+        (before.1, before.2),
+        "nothing of the user's is touched"
+    );
     let link = world.git(&["rev-parse", "ralph/work:libs/lib"]);
     assert_eq!(world.git(&["-C", "libs/lib", "log", "--format=%s", &link]), "lib-21\nlib-12\none");
     let deep = world.git(&["-C", "libs/lib", "rev-parse", &format!("{link}:inner")]);
@@ -99,7 +113,10 @@ fn filters_of_the_user_work_in_a_private_clone() {
     // As LFS does it: what is stored is a pointer, and the files are elsewhere.
     let store = world.outside("store").display().to_string();
     fs::create_dir(world.outside("store")).unwrap();
-    let clean = world.program("clean", &format!("cat >{store}/new.$$; id=$(cksum <{store}/new.$$ | tr ' ' -); mv {store}/new.$$ {store}/$id; echo pointer $id"));
+    let clean = world.program(
+        "clean",
+        &format!("cat >{store}/new.$$; id=$(cksum <{store}/new.$$ | tr ' ' -); mv {store}/new.$$ {store}/$id; echo pointer $id"),
+    );
     let smudge = world.program("smudge", &format!("read word id; cat {store}/$id"));
     world.git(&["config", "filter.big.clean", &clean]);
     world.git(&["config", "filter.big.smudge", &smudge]);
@@ -185,7 +202,9 @@ fn prune_removes_the_workspaces_of_closed_and_unknown_runs_and_no_others() {
     }
     assert!(at("work").exists());
     world.ralph(&["prune", "--yes"]).code(0).says("3 directories of private clones");
-    for (name, stays) in [("work", false), ("work.removing-123", false), ("unknown", false), ("foreign", true), ("precious", true), ("open/1/x", true)] {
+    for (name, stays) in
+        [("work", false), ("work.removing-123", false), ("unknown", false), ("foreign", true), ("precious", true), ("open/1/x", true)]
+    {
         assert_eq!(at(name).exists(), stays, "{name}");
     }
     world.ralph(&["abort", "open"]).code(0);

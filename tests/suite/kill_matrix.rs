@@ -33,14 +33,21 @@ pub enum Order {
 const START: Row = Row { name: "start", prepare: |_| {}, command: &["start", "work", "--", "agent"], done: all_done, order: Order::Fixed };
 const RESUME: Row = Row { name: "resume", prepare: stopped, command: &["resume"], done: all_done, order: Order::Fixed };
 const CLEANUP: Row = Row { name: "finish --cleanup", prepare: worked, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
-const CLEANUP_MOVED: Row = Row { name: "finish --cleanup, original moved", prepare: moved, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
-const CLEANUP_FAR: Row =
-    Row { name: "finish --cleanup, original moved far", prepare: moved_far, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const CLEANUP_MOVED: Row =
+    Row { name: "finish --cleanup, original moved", prepare: moved, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const CLEANUP_FAR: Row = Row {
+    name: "finish --cleanup, original moved far",
+    prepare: moved_far,
+    command: &["finish", "--cleanup"],
+    done: over,
+    order: Order::Fixed,
+};
 const KEEP: Row = Row { name: "finish --keep", prepare: worked, command: &["finish", "--keep"], done: over, order: Order::Fixed };
 const ABORT: Row = Row { name: "abort", prepare: worked, command: &["abort"], done: over, order: Order::Fixed };
 const ABORT_CLEAN: Row = Row { name: "abort, nothing uncommitted", prepare: clean, command: &["abort"], done: over, order: Order::Fixed };
 const ABORT_HALF: Row = Row { name: "abort, half an attempt", prepare: half, command: &["abort"], done: over, order: Order::Fixed };
-const CLEANUP_HALF: Row = Row { name: "finish --cleanup, half an attempt", prepare: half, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
+const CLEANUP_HALF: Row =
+    Row { name: "finish --cleanup, half an attempt", prepare: half, command: &["finish", "--cleanup"], done: over, order: Order::Fixed };
 const UNDO: Row = Row { name: "undo", prepare: worked, command: &["undo"], done: undone, order: Order::Fixed };
 
 const CARELESS: Row = Row {

@@ -277,7 +277,9 @@ impl Origin {
             return Ok(true);
         }
         let incoming = aside.join("incoming");
-        relocate::remove_anything(&incoming).and_then(|()| fs::create_dir_all(&incoming)).with_context(|| format!("cannot use {}", incoming.display()))?;
+        relocate::remove_anything(&incoming)
+            .and_then(|()| fs::create_dir_all(&incoming))
+            .with_context(|| format!("cannot use {}", incoming.display()))?;
         let revs: String = wanted.iter().map(|oid| format!("{oid}\n")).chain([format!("^{base}\n")]).collect();
         let args = ["pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset"].map(OsString::from);
         let call = self.repo.git.call(args.into_iter().chain([incoming.join("pack").into_os_string()]));

@@ -73,8 +73,7 @@ fn is_meant(path: &Path, whole: &[PathBuf], patterns: &[&str]) -> bool {
 pub(super) fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<Copied> {
     let mut copied = Copied::default();
     for path in files {
-        let bytes =
-            copy(from, to, path).with_context(|| format!("cannot copy {} to {}", path.display(), to.display()))?;
+        let bytes = copy(from, to, path).with_context(|| format!("cannot copy {} to {}", path.display(), to.display()))?;
         if let Some(bytes) = bytes {
             copied.files += 1;
             copied.bytes += bytes;

@@ -97,7 +97,8 @@ impl Workspace {
     fn note(&self, name: &str, text: &[u8]) -> Result<()> {
         let path = self.note_file(name);
         let draft = path.with_added_extension("new");
-        let written = relocate::remove_anything(&draft).and_then(|()| safe_write::write(&draft, text)).and_then(|()| fs::rename(&draft, &path));
+        let written =
+            relocate::remove_anything(&draft).and_then(|()| safe_write::write(&draft, text)).and_then(|()| fs::rename(&draft, &path));
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 

@@ -261,7 +261,11 @@ fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()>
     if !path.to_string_lossy().contains(REMOVING) {
         let mut name = path.as_os_str().to_owned();
         name.push(format!("{REMOVING}{}", std::process::id()));
-        going = free_name(name.clone().into(), |number| PathBuf::from(format!("{}.{number}", name.display())), |path| path.symlink_metadata().is_ok());
+        going = free_name(
+            name.clone().into(),
+            |number| PathBuf::from(format!("{}.{number}", name.display())),
+            |path| path.symlink_metadata().is_ok(),
+        );
         fs::rename(path, &going).with_context(cannot)?;
     }
     // Who it belongs to stays to be read until all the rest is gone.

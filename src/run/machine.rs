@@ -1,5 +1,6 @@
 //! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -869,18 +870,21 @@ impl RunState {
             let coming = self.landed_here.saturating_add(u32::try_from(self.busy.len()).unwrap_or(u32::MAX));
             room = room.min(usize::try_from(limit.saturating_sub(coming)).unwrap_or(usize::MAX));
         }
+        // Attempts that are under way, or wait to be landed, and may touch the same files.
+        let under_way: Vec<&Story> = stories.iter().filter(|story| !story.touches.is_empty() && self.is_under_way(&story.id)).collect();
+        let is_kept_out = |story: &Story| under_way.iter().any(|other| overlap(other, story));
         let mut chosen: Vec<&Story> = Vec::new();
         match self.overdue(stories, policy) {
             // Attempts that wait in the queue land first, so that nothing lands behind its back.
-            Some(overdue) if !self.is_under_way(&overdue.id) && self.busy.len() > taken.len() => room = 0,
-            Some(overdue) if !self.is_under_way(&overdue.id) => chosen.push(overdue),
-            _ => {}
+            Some(overdue) if self.busy.len() > taken.len() || is_kept_out(overdue) => room = 0,
+            Some(overdue) => chosen.push(overdue),
+            None => {}
         }
         for story in self.ready(stories, policy) {
             if chosen.len() >= room {
                 break;
             }
-            if !chosen.iter().any(|other| other.id == story.id || overlap(other, story)) && !self.overlaps_one_under_way(story, stories) {
+            if !chosen.iter().any(|other| other.id == story.id || overlap(other, story)) && !is_kept_out(story) {
                 chosen.push(story);
             }
         }
@@ -893,16 +897,11 @@ impl RunState {
         self.busy.contains(story)
     }
 
-    /// Whether an attempt is under way, or waits to be landed, that may touch the same files.
-    fn overlaps_one_under_way(&self, story: &Story, stories: &[Story]) -> bool {
-        !story.touches.is_empty() && stories.iter().any(|other| self.is_under_way(&other.id) && overlap(other, story))
-    }
-
-    /// The story that shall start before any other, because it was beaten too often.
-    fn overdue<'a>(&self, stories: &'a [Story], policy: &Policy) -> Option<&'a Story> {
-        let is_wanted = |story: &&Story| policy.only.is_empty() || policy.only.contains(&story.id);
-        let text = |overdue: &StoryId| stories.iter().filter(is_wanted).find(|story| story.id == *overdue);
-        self.overdue.iter().filter_map(text).find(|story| !self.is_done(story))
+    /// The story that shall start before any other, because it was beaten too often. If one of those is under way, there is none: it
+    /// lands first.
+    fn overdue<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> Option<&'a Story> {
+        let ready = |overdue: &StoryId| self.ready(stories, policy).find(|story| story.id == *overdue);
+        if self.privileged().is_some() { None } else { self.overdue.iter().find_map(ready) }
     }
 
     /// The story that lands before any other: nothing else lands between the start of its attempt and its own landing.
@@ -922,8 +921,11 @@ impl RunState {
                 how => End::Interrupted { how },
             });
         }
-        let mut suspects = self.selected(stories, policy).filter(|_| !self.failing.is_empty());
-        if let Some(spent) = suspects.find(|story| self.is_spent(story, policy)) {
+        let is_suspect = |story: &StoryId| self.stories.get(story).is_some_and(|progress| progress.failures > policy.max_retries);
+        // Only where there is one, all stories are looked at for the first of them.
+        if self.failing.iter().any(is_suspect)
+            && let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy))
+        {
             return Some(End::RetriesSpent { story: spent.id.clone() });
         }
         let mut open = self.selected(stories, policy).filter(|story| !self.is_done(story));
@@ -1004,12 +1006,11 @@ impl RunState {
         // In a list each story comes after the one before it.
         let most = if policy.order == Order::List { 1 } else { usize::MAX };
         let idle = |story: &&Story| self.stories.get(&story.id).is_none_or(|progress| progress.stage == Stage::Idle);
-        let unblocked = |story: &&Story| {
-            story.after.iter().all(|after| match stories.iter().find(|other| other.id == *after) {
-                Some(other) => self.is_done(other),
-                None => true,
-            })
-        };
+        let there = OnceCell::new();
+        // A story that is not there is done, and was left out.
+        let is_there = move |id: &StoryId| there.get_or_init(|| stories.iter().map(|story| &story.id).collect::<HashSet<_>>()).contains(id);
+        let is_open = move |after: &StoryId| !self.believed.contains(after) && !self.has_landed(after) && is_there(after);
+        let unblocked = move |story: &&Story| !story.after.iter().any(&is_open);
         self.selected(stories, policy).filter(|story| !self.is_done(story)).take(most).filter(idle).filter(unblocked)
     }
 

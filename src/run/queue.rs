@@ -14,31 +14,32 @@ impl RunState {
     #[must_use]
     pub fn queue(&self) -> Vec<(&StoryId, &Progress)> {
         let mut queue: Vec<(&StoryId, &Progress)> = self.under_way().filter(|(_, progress)| progress.is_queued()).collect();
-        queue.sort_by_key(|(story, progress)| (self.privileged() != Some(story), progress.accepted));
+        let privileged = self.privileged();
+        queue.sort_by_key(|(story, progress)| (privileged != Some(story), progress.accepted));
         queue
     }
 
     /// The next landing, if there is one to be made now.
     pub(super) fn landing(&self) -> Option<Step> {
-        let queue = self.queue();
-        let (story, first) = queue.first()?;
-        let batch = |most: usize| {
-            let batch = queue.iter().take(most).map(|(story, progress)| ((*story).clone(), progress.attempts)).collect();
-            Some(Step::LandQueued { batch })
-        };
+        let mut queue = self.queue();
+        let (story, _) = queue.first()?;
         match self.privileged() {
-            Some(privileged) if privileged == *story => return batch(1),
+            Some(privileged) if privileged == *story => queue.truncate(1),
             Some(_) => return None,
-            None => {}
+            None => {
+                // One that was accepted before is still being saved: those behind it wait for it.
+                let unsaved =
+                    self.at_work().filter(|(_, progress)| progress.stage == Stage::Accepted).map(|(_, progress)| progress.accepted);
+                let unsaved = unsaved.min().unwrap_or(u64::MAX);
+                queue.retain(|(_, progress)| progress.accepted < unsaved);
+                let (_, first) = queue.first()?;
+                let tip = self.base.as_ref().map(|base| &base.checkpoint);
+                // Its own gates have seen what lands: there is nothing to merge.
+                queue.truncate(if first.base.as_ref() == tip { 1 } else { self.batch_limit.unwrap_or(usize::MAX) });
+            }
         }
-        // One that was accepted before is still being saved.
-        let earlier = |(_, progress): (&StoryId, &Progress)| progress.stage == Stage::Accepted && progress.accepted < first.accepted;
-        if self.at_work().any(earlier) {
-            return None;
-        }
-        let tip = self.base.as_ref().map(|base| &base.checkpoint);
-        // Its own gates have seen what lands: there is nothing to merge.
-        if first.base.as_ref() == tip { batch(1) } else { batch(self.batch_limit.unwrap_or(usize::MAX)) }
+        let batch = queue.into_iter().map(|(story, progress)| (story.clone(), progress.attempts)).collect();
+        Some(Step::LandQueued { batch })
     }
 }
 

@@ -30,6 +30,7 @@ mod late_edits;
 mod log_undo_prune;
 mod looking_back;
 mod machine;
+mod machine_queue;
 mod man_pages;
 mod notifications;
 mod output;

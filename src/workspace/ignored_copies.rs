@@ -260,7 +260,8 @@ impl Workspace {
     }
 
     fn save_copies(&self, moment: Moment, copies: &Copies) -> io::Result<()> {
-        let mut bytes = nul_records::joined([&copies.label]);
+        // Without files the label names nothing, and a list that is what it was need not be written.
+        let mut bytes = if copies.files.is_empty() { Vec::new() } else { nul_records::joined([&copies.label]) };
         for (path, copy) in &copies.files {
             let home = copy.home.as_deref().unwrap_or_default();
             bytes.extend(nul_records::joined([home.as_bytes(), copy.stamp.as_bytes(), nul_records::field(path)]));

@@ -296,7 +296,7 @@ fn a_branch_whose_commit_was_destroyed_is_not_said_to_be_back() {
     // Also under its second name.
     let second = "find .git/ralph-spare -name";
     world.agent(&format!(
-        "rm -f .git/objects/{}/{1}; {second} {1} -exec rm -f {{}} +; echo o >README; {FAILED}",
+        "rm -f .git/objects/{}/{1}; {second} '*{1}' -exec rm -f {{}} +; echo o >README; {FAILED}",
         &doomed[..2],
         &doomed[2..]
     ));

@@ -74,7 +74,7 @@ impl Workspace {
     /// Records configuration and hooks, and where the logs end.
     pub(in crate::workspace) fn guard_git_files(&self) -> Result<()> {
         let dir = self.guard_dir();
-        self.break_seal();
+        self.break_seal()?;
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         write_if_changed(&dir.join("head-log"), self.repo.head_log_length().to_string().as_bytes())?;
         write_if_changed(&dir.join("elsewhere"), self.repo.worked_on_elsewhere().join("\n").as_bytes())?;

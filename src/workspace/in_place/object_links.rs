@@ -2,9 +2,10 @@
 //! is copied; they go when the run is closed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,17 +19,45 @@ use crate::workspace::Workspace;
 /// With more loose objects than git itself lets pile up, linking takes too long.
 const MOST: usize = 10_000;
 const PACKS: &str = "pack";
+/// How much of an object's id is the name of its directory.
+const FAN_OUT: usize = 2;
 
-/// The directories of objects that have been linked, as they were then.
+/// What has been linked.
 #[derive(Clone, Debug, Default)]
-pub(in crate::workspace) struct ObjectLinks(Arc<Mutex<BTreeMap<OsString, Stamp>>>);
+pub(in crate::workspace) struct ObjectLinks(Arc<Mutex<Linked>>);
+
+#[derive(Debug, Default)]
+struct Linked {
+    /// The directories of objects, as they were when everything in them was linked.
+    dirs: BTreeMap<OsString, Stamp>,
+    /// The loose objects that have a second name: by directory, what they are called there.
+    loose: BTreeMap<OsString, HashSet<OsString>>,
+    /// The directory of second names, as we left it.
+    links: Option<Stamp>,
+}
+
+impl Linked {
+    /// What is linked already, where this process does not know or another one has been there.
+    fn look(&mut self, links: &Path) {
+        if self.links.is_some() && self.links == Stamp::of(links) {
+            return;
+        }
+        *self = Linked::default();
+        for name in names_in(links).into_iter().flatten().filter(|name| name != PACKS && name.len() > FAN_OUT) {
+            let (dir, object) = name.as_bytes().split_at(FAN_OUT);
+            let (dir, object) = (OsStr::from_bytes(dir), OsStr::from_bytes(object));
+            self.loose.entry(dir.to_owned()).or_default().insert(object.to_owned());
+        }
+    }
+}
 
 impl Workspace {
     fn objects(&self) -> PathBuf {
         self.repo.place.common_dir.join("objects")
     }
 
-    /// Beside the second names of the run's other files.
+    /// Beside the second names of the run's other files. Loose objects are in it under their whole ids: a directory takes longer to
+    /// make than all the links in it.
     fn object_links(&self) -> PathBuf {
         let run = self.dir.file_name().unwrap_or_default();
         self.repo.place.common_dir.join("ralph-spare").join(self.names.change().as_str()).join(run).join("objects")
@@ -39,25 +68,16 @@ impl Workspace {
         let (objects, links) = (self.objects(), self.object_links());
         let mut linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !links.exists() {
-            linked.clear();
             // A guess that git makes too: ids are spread evenly.
             let some = fs::read_dir(objects.join("17")).map_or(0, Iterator::count);
             if some * 256 > MOST {
                 return;
             }
         }
-        for (name, stamp) in object_dirs(&objects) {
-            if linked.get(&name) == Some(&stamp) {
-                continue;
-            }
-            // Some file systems have no hard links, and some users may not link what others own: see the limits.
-            if link_all(&objects.join(&name), &links.join(&name)).is_err() {
-                return;
-            }
-            if stamp.is_settled() {
-                linked.insert(name, stamp);
-            }
-        }
+        linked.look(&links);
+        // Some file systems have no hard links, and some users may not link what others own: see the limits.
+        let _ = fs::create_dir_all(&links).and_then(|()| link_changed(&objects, &links, &mut linked));
+        linked.links = Stamp::of(&links);
     }
 
     /// Without the directory of objects git finds no repository: it is made again, with every object that has a second name.
@@ -80,39 +100,43 @@ impl Workspace {
         Ok(())
     }
 
-    /// Gives loose objects that somebody has deleted their first name back.
+    /// Gives loose objects that were deleted their first name back.
     pub(super) fn restore_loose_objects(&self) -> io::Result<()> {
         let (objects, links) = (self.objects(), self.object_links());
-        let linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
+        linked.look(&links);
         let now: BTreeMap<OsString, Stamp> = object_dirs(&objects).collect();
-        let is_touched = |name: &OsString| linked.get(name).is_none_or(|known| now.get(name) != Some(known));
-        for name in names_in(&links).into_iter().flatten().filter(|name| name != PACKS && is_touched(name)) {
-            put_back(&links.join(&name), &objects.join(&name))?;
+        let is_touched = |dir: &OsString| linked.dirs.get(dir).is_none_or(|known| now.get(dir) != Some(known));
+        for (dir, names) in linked.loose.iter().filter(|(dir, _)| is_touched(dir)) {
+            fs::create_dir_all(objects.join(dir))?;
+            names.iter().try_for_each(|name| put_back(&links.join(whole_id(dir, name)), &objects.join(dir).join(name)))?;
         }
         Ok(())
     }
 
-    /// The same for packs. Whoever repacks deletes them for good reason, so this is for objects that are missing.
+    /// The same for packs. Git deletes packs for good reason when it repacks, so this is for objects that are missing.
     pub(super) fn restore_packs(&self) -> io::Result<()> {
-        put_back(&self.object_links().join(PACKS), &self.objects().join(PACKS))
+        let (links, packs) = (self.object_links().join(PACKS), self.objects().join(PACKS));
+        link_all(&links, &packs)?;
+        names_in(&links).into_iter().flatten().try_for_each(|name| put_back(&links.join(&name), &packs.join(&name)))
     }
 }
 
-/// Gives every file its first name back. A file of another content under that name is no object: one that replaces words in every file
-/// that it finds leaves such files. Where git has written the same object again, nothing is lost.
-fn put_back(links: &Path, objects: &Path) -> io::Result<()> {
-    link_all(links, objects)?;
+/// Gives a file its first name back. A file of another content under that name is no object: a program that replaces words in every
+/// file that it finds leaves such files. Where git has written the same object again, nothing is lost.
+fn put_back(second: &Path, first: &Path) -> io::Result<()> {
     let id = |path: &Path| path.symlink_metadata().map(|meta| (meta.dev(), meta.ino())).ok();
-    let new = objects.join("tmp_git-ralph");
-    for name in fs::read_dir(links).into_iter().flatten().flatten().map(|entry| entry.file_name()) {
-        let (link, object) = (links.join(&name), objects.join(&name));
-        if object.symlink_metadata().is_ok() && id(&object) != id(&link) {
+    match (id(second), id(first)) {
+        (None, _) => Ok(()),
+        (Some(_), None) => link(second, first),
+        (Some(kept), Some(there)) if kept == there => Ok(()),
+        (Some(_), Some(_)) => {
+            let new = first.with_file_name("tmp_git-ralph");
             let _ = fs::remove_file(&new);
-            fs::hard_link(&link, &new)?;
-            fs::rename(&new, &object)?;
+            fs::hard_link(second, &new)?;
+            fs::rename(&new, first)
         }
     }
-    Ok(())
 }
 
 /// The directories that objects are in, as they are now.
@@ -126,24 +150,54 @@ fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
     Ok(fs::read_dir(dir)?.flatten().map(|entry| entry.file_name()).collect())
 }
 
-/// Links what has no name in the other directory yet. Reading that one costs less than a link for every object that has.
-fn link_all(from: &Path, to: &Path) -> io::Result<()> {
-    let Ok(names) = names_in(from) else { return Ok(()) };
-    let linked: HashSet<OsString> = match names_in(to) {
-        Ok(names) => names.into_iter().collect(),
-        Err(_) => fs::create_dir_all(to).map(|()| HashSet::new())?,
-    };
-    let is_temporary = |name: &str| name.starts_with("tmp_") || name.starts_with('.') || name.ends_with(".lock") || name.ends_with(".keep");
-    let is_missing = |name: &OsString| !linked.contains(name) && !is_temporary(&name.to_string_lossy());
-    // A pack is there for git as soon as it has its index.
-    let (last, first): (Vec<OsString>, Vec<OsString>) =
-        names.into_iter().filter(is_missing).partition(|name| name.to_string_lossy().ends_with(".idx"));
-    for name in first.into_iter().chain(last) {
-        match fs::hard_link(from.join(&name), to.join(&name)) {
-            // It was linked or packed meanwhile.
-            Err(error) if !matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => return Err(error),
-            _ => {}
+/// Links the objects of every directory that is not as it was when it was last looked at.
+fn link_changed(objects: &Path, links: &Path, linked: &mut Linked) -> io::Result<()> {
+    for (dir, stamp) in object_dirs(objects) {
+        if linked.dirs.get(&dir) == Some(&stamp) {
+            continue;
+        }
+        if dir == PACKS {
+            link_all(&objects.join(PACKS), &links.join(PACKS))?;
+        } else {
+            let known = linked.loose.entry(dir.clone()).or_default();
+            for name in names_in(&objects.join(&dir)).into_iter().flatten().filter(|name| !is_temporary(name)) {
+                if !known.contains(&name) {
+                    link(&objects.join(&dir).join(&name), &links.join(whole_id(&dir, &name)))?;
+                    known.insert(name);
+                }
+            }
+        }
+        if stamp.is_settled() {
+            linked.dirs.insert(dir, stamp);
         }
     }
     Ok(())
+}
+
+fn whole_id(dir: &OsStr, name: &OsStr) -> OsString {
+    [dir, name].into_iter().collect()
+}
+
+/// What git renames or removes in a moment.
+fn is_temporary(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("tmp_") || name.starts_with('.') || name.ends_with(".lock") || name.ends_with(".keep")
+}
+
+/// Links what has no name in the other directory yet.
+fn link_all(from: &Path, to: &Path) -> io::Result<()> {
+    let Ok(names) = names_in(from) else { return Ok(()) };
+    fs::create_dir_all(to)?;
+    // A pack is there for git as soon as it has its index.
+    let (last, first): (Vec<OsString>, Vec<OsString>) = names.into_iter().partition(|name| name.to_string_lossy().ends_with(".idx"));
+    let names = first.into_iter().chain(last).filter(|name| !is_temporary(name));
+    names.into_iter().try_for_each(|name| link(&from.join(&name), &to.join(&name)))
+}
+
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        // It is linked already, or was packed meanwhile.
+        Err(error) if !matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Err(error),
+        _ => Ok(()),
+    }
 }

@@ -15,21 +15,21 @@ use crate::workspace::{Notice, Workspace};
 const OWN_REFS: &str = "own-refs";
 
 impl Workspace {
-    /// Records every ref below `refs/ralph/`; `pinned` is what has become of the pin since they were listed.
+    /// Records every ref below `refs/ralph/` but the checkpoint, which moves with the branch; `pinned` is what has become of the pin
+    /// since they were listed.
     pub(super) fn record_own_refs(&self, refs: &RefList, pinned: Option<Oid>) -> Result<()> {
         let pin = self.names.pin();
         let pin = pinned.map(|to| RefUpdate::Set { name: pin, to });
-        let own = refs.after(pin.as_slice()).without(|name| !name.starts_with(REFS)).lines();
+        let checkpoint = self.names.checkpoint();
+        let own = refs.after(pin.as_slice()).without(|name| !name.starts_with(REFS) || name == checkpoint).lines();
         Ok(write_if_changed(&self.guard_dir().join(OWN_REFS), own.as_bytes())?)
     }
 
-    /// Finds refs below `refs/ralph/` that were deleted or moved. The checkpoint moves with the branch, and a run that is at work
-    /// elsewhere looks after its own.
+    /// Finds refs below `refs/ralph/` that were deleted or moved. A run that is at work elsewhere looks after its own.
     pub(super) fn compare_own_refs(&self, refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
         let Ok(record) = fs::read_to_string(self.guard_dir().join(OWN_REFS)) else { return Ok(()) };
         let before = RefList::from_lines(&record)?;
-        let checkpoint = self.names.checkpoint();
-        for was in before.below(REFS).filter(|was| was.name != checkpoint) {
+        for was in before.below(REFS) {
             if refs.now.get(&was.name) == Some(&was.oid) || self.is_at_work_elsewhere(&was.name, &before, refs) {
                 continue;
             }

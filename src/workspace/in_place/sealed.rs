@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,14 +16,46 @@ use crate::vault::Vault;
 use crate::workspace::Workspace;
 
 const GUARD: &str = "guard";
-const INDEX_STAMP: &str = "index.stamp";
-/// What the stamp becomes once the attempt is over: until the next one is recorded, nothing of ours writes to the records below.
-const STEERING_STAMP: &str = "steering.stamp";
+/// Says what the copy vouches for. Written in place, in one piece: a new file for every attempt takes longer than all that is in it.
+const SEAL: &str = "seal";
+const SEAL_LENGTH: usize = 128;
+const DURING: &str = "during";
+const AFTER: &str = "after";
 /// The records by which configuration, hooks and the change file are put back.
 const STEERING: [&str; 2] = ["git-dir", "steering"];
 const ORIGINAL_INDEX: &str = "index.orig";
 /// In place of the digest, where the repository had no index.
 const NONE: &str = "none";
+
+/// What the copy of the records vouches for.
+enum Seal {
+    /// Nothing: the records are being written.
+    Broken,
+    /// All of them; with the stamp of the private index when the attempt began.
+    During(String),
+    /// Those of [`STEERING`]: the attempt is over, and until the next one is recorded nothing of ours writes to them.
+    After,
+}
+
+impl Seal {
+    fn of(vault: &Vault) -> Self {
+        let text = vault.read(SEAL).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        match (text.trim_end(), text.trim_end().strip_prefix(DURING)) {
+            (_, Some(index)) => Seal::During(index.trim().to_owned()),
+            (AFTER, None) => Seal::After,
+            _ => Seal::Broken,
+        }
+    }
+
+    fn write(&self, vault: &Vault) -> io::Result<()> {
+        let text = match self {
+            Seal::Broken => String::new(),
+            Seal::During(index) => format!("{DURING} {index}"),
+            Seal::After => AFTER.to_owned(),
+        };
+        vault.open(SEAL)?.write_all_at(format!("{text:SEAL_LENGTH$}").as_bytes(), 0)
+    }
+}
 
 /// What this process knows of the records, and the vault that vouches for them.
 #[derive(Clone, Debug, Default)]
@@ -94,11 +127,12 @@ impl Workspace {
     }
 
     /// Before an attempt is recorded: the records are ours to write, and what vouched for them is out of date.
-    pub(super) fn break_seal(&self) {
-        if let Some(vault) = &self.sealed.vault {
-            for name in [INDEX_STAMP, STEERING_STAMP] {
-                let _ = fs::remove_file(vault.path(name));
-            }
+    pub(super) fn break_seal(&self) -> Result<()> {
+        let Some(vault) = &self.sealed.vault else { return Ok(()) };
+        match Seal::Broken.write(vault) {
+            // Where there is no vault any more, nothing vouches.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("cannot write to the state directory"),
+            _ => Ok(()),
         }
     }
 
@@ -116,7 +150,7 @@ impl Workspace {
         self.copy_records(last.as_ref(), &records, &vault.path(GUARD)).context("cannot write to the state directory")?;
         known.records = Some(records);
         // Last: a copy that was cut short vouches for nothing.
-        vault.write(INDEX_STAMP, index.as_bytes()).context("cannot write to the state directory")
+        Seal::During(index).write(vault).context("cannot write to the state directory")
     }
 
     /// Copies what is not as it was when it was last copied; everything, where this process has not done that yet.
@@ -143,14 +177,15 @@ impl Workspace {
             }
             Ok(differs)
         };
-        if vault.path(INDEX_STAMP).exists() {
-            if known.records.is_none() || known.records != Some(records(&guard)) {
-                known.restored |= restore(&vault.path(GUARD), &guard)?;
+        match Seal::of(vault) {
+            Seal::During(_) if known.records.is_some() && known.records == Some(records(&guard)) => {}
+            Seal::During(_) => known.restored |= restore(&vault.path(GUARD), &guard)?,
+            Seal::After => {
+                for name in STEERING {
+                    known.restored |= restore(&vault.path(GUARD).join(name), &guard.join(name))?;
+                }
             }
-        } else if vault.path(STEERING_STAMP).exists() {
-            for name in STEERING {
-                known.restored |= restore(&vault.path(GUARD).join(name), &guard.join(name))?;
-            }
+            Seal::Broken => {}
         }
         Ok(())
     }
@@ -162,14 +197,15 @@ impl Workspace {
         self.restore_records()?;
         let index = self.private_index();
         let vault = self.sealed.vault.as_ref();
-        let outside = || String::from_utf8(vault?.read(INDEX_STAMP)?).ok();
+        let outside = || if let Seal::During(index) = Seal::of(vault?) { Some(index) } else { None };
         // Behind the attempt, the index is ours to write.
         let Some(was) = self.sealed.known().index.take().or_else(outside) else { return Ok(()) };
         if was != stamp(&index) && index.symlink_metadata().is_ok() {
             stale::move_aside(&index, &self.moved_dir("index"))?;
         }
         if let Some(vault) = vault {
-            let _ = fs::rename(vault.path(INDEX_STAMP), vault.path(STEERING_STAMP));
+            // An agent may have deleted the vault; the next attempt says so.
+            let _ = Seal::After.write(vault);
         }
         Ok(())
     }

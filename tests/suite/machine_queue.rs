@@ -281,7 +281,7 @@ impl Play {
         let names: Vec<StoryId> = batch.iter().map(|(story, _)| story.clone()).collect();
         assert!(names.iter().all(|story| truth.queued.contains(story)), "{names:?} is landed before it is saved");
         match truth.first_to_land() {
-            Some(first) => assert_eq!(names, [first.clone()]),
+            Some(first) => assert!(names.len() == 1 && names[0] == *first, "{names:?}, not {first}"),
             None => assert!(!names.is_empty() && truth.accepted.starts_with(&names), "{names:?}, accepted: {:?}", truth.accepted),
         }
         assert!(names.starts_with(&truth.unwritten), "{names:?} does not have {:?}, which is on the branch already", truth.unwritten);
@@ -612,6 +612,7 @@ impl Search {
         self.found
     }
 
+    #[expect(clippy::print_stderr, reason = "a play that breaks a promise must be seen")]
     fn follow(&mut self, play: &Play, choice: &Rc<Choice>, plays: u128, next: &mut Layer) {
         // A promise that is broken is told with the play that breaks it.
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -731,6 +732,7 @@ fn graph(count: usize) -> Vec<Story> {
 }
 
 /// Searches, and says how far that went.
+#[expect(clippy::print_stdout, reason = "the figure is what the search is for")]
 fn search(name: &str, stories: &[Story], depth: usize, world: World) -> Found {
     let started = std::time::Instant::now();
     let found = Search::new(world, stories).run(depth);

@@ -107,7 +107,7 @@ fn status_names_the_workspaces_what_runs_in_them_and_what_waits_to_land() {
     open(&world, "both");
     world.wait_for("a landing under test and c", || {
         let now = status();
-        now["queue"].as_array().is_some_and(|queue| queue.len() == 1) && now["slots"][0]["story"] == "c"
+        now["done"] == 1 && now["queue"].as_array().is_some_and(|queue| queue.len() == 1) && now["slots"][0]["story"] == "c"
     });
     let now = status();
     assert_on_page("status", &now);

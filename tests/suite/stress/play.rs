@@ -206,8 +206,15 @@ impl<'a> Stage<'a> {
         output.code
     }
 
-    /// The last command was refused: only a cleanup that conflicts with a moved original may be. The user does what the hint says.
+    /// The last command was refused: only a cleanup that conflicts with a moved original may be, or one that finds HEAD elsewhere while
+    /// an attempt is still to be judged. The user does what the hint says.
     fn give_in(&mut self) -> Result<(), String> {
+        if self.told.contains("git ralph resume work   if the agent left it so") {
+            self.ralph(Command::Work);
+            if let Some(last) = self.plan.steps.last() {
+                self.ralph(last.command);
+            }
+        }
         if self.told.contains("git ralph finish --keep   to stay") {
             self.ralph(Command::Keep);
         }

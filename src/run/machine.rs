@@ -1,7 +1,7 @@
 //! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -826,9 +826,9 @@ impl RunState {
         // After an urgent request to stop, queued attempts stay queued: the next process lands them.
         let hurried = self.stopping.is_some_and(|how| how != StopKind::AfterAttempt);
         let waiting = !hurried && self.busy.len() > at_work;
-        if !hurried {
-            steps.extend(self.landing());
-        }
+        let landing = if hurried { None } else { self.landing() };
+        let is_soon = landing.as_ref().is_some_and(|landing| self.needs_no_gate(landing));
+        steps.extend(landing);
         if at_work > 0 && at_work >= policy.jobs {
             // Whether more could start need not be known.
             return Next::Steps(steps);
@@ -841,6 +841,8 @@ impl RunState {
                 match self.pause_step(policy) {
                     Some(pause) if at_work == 0 && !waiting => steps.push(pause),
                     Some(_) => {}
+                    // The next attempt shall begin from what lands in a moment.
+                    None if is_soon => {}
                     None => steps.extend(self.startable(stories, policy)),
                 }
                 Next::Steps(steps)
@@ -864,7 +866,9 @@ impl RunState {
         let is_ready = |slot: &u32| !self.is_isolated() || self.workspaces.contains(slot);
         // Those that are ready come first: the others take time.
         let (ready, unready): (Vec<u32>, Vec<u32>) = (0..).filter(|slot| !taken.contains(slot)).take(policy.jobs).partition(is_ready);
-        let mut room = policy.jobs.saturating_sub(taken.len());
+        // What waits long to be landed is beaten often: no more wait than work. One at a time means that each begins from the one before.
+        let most = if policy.jobs == 1 { 1 } else { policy.jobs.saturating_mul(2) };
+        let mut room = policy.jobs.saturating_sub(taken.len()).min(most.saturating_sub(self.busy.len()));
         if let Some(limit) = policy.limit {
             // As many as may still land, and no more.
             let coming = self.landed_here.saturating_add(u32::try_from(self.busy.len()).unwrap_or(u32::MAX));
@@ -873,35 +877,38 @@ impl RunState {
         // Attempts that are under way, or wait to be landed, and may touch the same files.
         let under_way: Vec<&Story> = stories.iter().filter(|story| !story.touches.is_empty() && self.is_under_way(&story.id)).collect();
         let is_kept_out = |story: &Story| under_way.iter().any(|other| overlap(other, story));
-        let mut chosen: Vec<&Story> = Vec::new();
-        match self.overdue(stories, policy) {
-            // Attempts that wait in the queue land first, so that nothing lands behind its back.
-            Some(overdue) if self.busy.len() > taken.len() || is_kept_out(overdue) => room = 0,
-            Some(overdue) => chosen.push(overdue),
-            None => {}
+        let overdue: HashMap<&StoryId, usize> = self.overdue.iter().enumerate().map(|(place, story)| (story, place)).collect();
+        let mut first: Vec<&Story> = Vec::new();
+        // Those that were beaten too often start together. As long as one of them is under way nothing else lands, so another one that
+        // joined them would keep the queue from ever moving.
+        if !overdue.is_empty() && self.privileged().is_none() {
+            let mut waiting = self.ready(stories, policy).filter(|story| overdue.contains_key(&story.id)).peekable();
+            if self.busy.len() > taken.len() && waiting.peek().is_some() {
+                // Attempts that wait in the queue land first, so that nothing lands behind their back.
+                return Vec::new();
+            }
+            first.extend(waiting);
+            first.sort_by_key(|story| overdue.get(&story.id));
         }
-        for story in self.ready(stories, policy) {
+        if first.first().is_some_and(|first| is_kept_out(first)) {
+            return Vec::new();
+        }
+        let others = self.ready(stories, policy).filter(|story| !overdue.contains_key(&story.id));
+        let mut chosen: Vec<&Story> = Vec::new();
+        for story in first.into_iter().chain(others) {
             if chosen.len() >= room {
                 break;
             }
-            if !chosen.iter().any(|other| other.id == story.id || overlap(other, story)) && !is_kept_out(story) {
+            if !chosen.iter().any(|other| overlap(other, story)) && !is_kept_out(story) {
                 chosen.push(story);
             }
         }
-        chosen.truncate(room);
         let attempt = |(story, slot): (&Story, u32)| if is_ready(&slot) { self.attempt(story, slot) } else { Step::MakeWorkspace { slot } };
         chosen.into_iter().zip(ready.into_iter().chain(unready)).map(attempt).collect()
     }
 
     fn is_under_way(&self, story: &StoryId) -> bool {
         self.busy.contains(story)
-    }
-
-    /// The story that shall start before any other, because it was beaten too often. If one of those is under way, there is none: it
-    /// lands first.
-    fn overdue<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> Option<&'a Story> {
-        let ready = |overdue: &StoryId| self.ready(stories, policy).find(|story| story.id == *overdue);
-        if self.privileged().is_some() { None } else { self.overdue.iter().find_map(ready) }
     }
 
     /// The story that lands before any other: nothing else lands between the start of its attempt and its own landing.

@@ -33,13 +33,22 @@ impl RunState {
                 let unsaved = unsaved.min().unwrap_or(u64::MAX);
                 queue.retain(|(_, progress)| progress.accepted < unsaved);
                 let (_, first) = queue.first()?;
-                let tip = self.base.as_ref().map(|base| &base.checkpoint);
-                // Its own gates have seen what lands: there is nothing to merge.
-                queue.truncate(if first.base.as_ref() == tip { 1 } else { self.batch_limit.unwrap_or(usize::MAX) });
+                queue.truncate(if self.is_from_tip(first) { 1 } else { self.batch_limit.unwrap_or(usize::MAX) });
             }
         }
         let batch = queue.into_iter().map(|(story, progress)| (story.clone(), progress.attempts)).collect();
         Some(Step::LandQueued { batch })
+    }
+
+    /// Whether the gates of the attempt have seen what lands: there is nothing to merge.
+    fn is_from_tip(&self, progress: &Progress) -> bool {
+        progress.base.as_ref() == self.base.as_ref().map(|base| &base.checkpoint)
+    }
+
+    /// Whether a landing takes no more than a moment.
+    pub(super) fn needs_no_gate(&self, landing: &Step) -> bool {
+        let Step::LandQueued { batch } = landing else { return false };
+        batch.first().and_then(|(story, _)| self.stories.get(story)).is_some_and(|first| self.is_from_tip(first))
     }
 }
 

@@ -11,9 +11,11 @@ mod output;
 mod player;
 mod rollback;
 mod scale;
+mod simulation;
 mod start_up;
 mod story;
 mod table;
+mod virtual_run;
 mod workspaces;
 mod world;
 
@@ -63,6 +65,7 @@ const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 8] = [
     ends::measure,
     workspaces::measure,
     instructions::measure,
+    simulation::measure,
 ];
 
 fn main() -> ExitCode {
@@ -91,7 +94,9 @@ fn run(args: &[String]) -> Result<()> {
     for measure in GROUPS {
         measure(size, &mut table)?;
     }
-    println!("{}", table.markdown());
+    if !table.is_empty() {
+        println!("{}", table.markdown());
+    }
     if has("--write") {
         table.write()?;
     }

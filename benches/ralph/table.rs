@@ -95,6 +95,16 @@ impl Table {
         self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
     }
 
+    /// Whether a row of that name is asked for by a word, and not because everything is.
+    pub fn names(&self, name: &str) -> bool {
+        !self.wanted.is_empty() && self.wants(name)
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Takes a row in.
     pub fn push(&mut self, row: Row) {
         (self.tell)(&row);

@@ -21,6 +21,11 @@ use git_ralph::run::{
 };
 use git_ralph::story::{Order, Story, StoryId, overlap};
 
+use virtual_run::Scene;
+
+#[path = "../../benches/ralph/virtual_run.rs"]
+mod virtual_run;
+
 fn oid(number: usize) -> Oid {
     format!("{number:040x}").parse().unwrap()
 }
@@ -770,6 +775,13 @@ fn stories_that_do_not_fail_all_land_whatever_the_order_and_whatever_conflicts()
 }
 
 #[test]
+fn with_one_job_each_attempt_begins_from_the_one_before_and_none_is_beaten() {
+    let found =
+        search("one job", &graph(4), COMPLETE, World { jobs: 1, failures: true, conflicts: true, max_retries: 1, ..World::default() });
+    assert_eq!((found.most_defeats, found.largest_batch), (0, 1));
+}
+
+#[test]
 fn failures_and_conflicts_in_any_order_keep_the_promises_and_end() {
     let complete = [(2, free(2), 1), (2, free(3), 0), (3, free(3), 0), (2, graph(4), 0)]
         .map(|(jobs, stories, retries)| (jobs, stories, retries, COMPLETE));
@@ -877,4 +889,30 @@ fn plays_that_are_followed_as_one_go_on_in_the_same_way() {
     let apart = Search { merging: false, ..Search::new(world, &free(2)) }.run(COMPLETE);
     assert_eq!((merged.plays, &merged.ends, merged.longest), (apart.plays, &apart.ends, apart.longest));
     assert!(merged.states < apart.states / 2, "{merged:?} {apart:?}");
+}
+
+#[test]
+fn a_simulated_run_lands_every_story_once_and_more_slots_are_no_slower_where_nothing_overlaps() {
+    let scene = Scene { stories: 60, slots: 1, agent_seconds: 600.0, gate_seconds: 600.0, overlap: 0.0, seed: 1 };
+    let mut before = f64::INFINITY;
+    for slots in [1, 4, 16] {
+        let outcome = virtual_run::play(Scene { slots, ..scene });
+        assert_eq!((outcome.landed, outcome.attempts, outcome.beaten, outcome.failed_gates), (60, 60, 0, 0));
+        assert!(outcome.time < before && outcome.most_at_work <= slots, "{slots}: {outcome:?}");
+        assert!(outcome.largest_batch <= 2 * slots, "no more wait to be landed than work: {outcome:?}");
+        before = outcome.time;
+    }
+}
+
+#[test]
+fn a_simulated_run_with_conflicts_attempts_again_what_was_beaten_and_nothing_else() {
+    for (slots, overlap, gate_seconds) in [(2, 0.2, 30.0), (8, 0.2, 600.0), (16, 0.05, 30.0), (16, 0.5, 30.0)] {
+        let scene = Scene { stories: 60, slots, agent_seconds: 600.0, gate_seconds, overlap, seed: 2 };
+        let outcome = virtual_run::play(scene);
+        assert_eq!((outcome.landed, outcome.attempts), (60, 60 + outcome.beaten), "{outcome:?}");
+        assert!(outcome.beaten > 0 && outcome.failed_gates <= outcome.gate_runs, "{outcome:?}");
+        assert!(outcome.longest_wait <= outcome.longest_story && outcome.longest_story <= outcome.time, "{outcome:?}");
+        assert!(outcome.landings <= outcome.landed && outcome.decisions > outcome.attempts);
+        assert_eq!(format!("{outcome:?}"), format!("{:?}", virtual_run::play(scene)), "the same scene plays out in the same way");
+    }
 }

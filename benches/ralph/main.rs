@@ -56,7 +56,7 @@ const FULL: Size = Size {
 };
 
 /// What measures a group of rows.
-const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 8] = [
+const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 9] = [
     story::measure,
     rollback::measure,
     output::measure,

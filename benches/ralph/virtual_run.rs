@@ -1,6 +1,7 @@
 //! A run without git, agents or time: the real machine, driven by a clock that jumps from one end of a step to the next.
 //!
 //! Shared with `tests/suite/machine_queue.rs`, which asserts what must hold for any numbers.
+#![expect(clippy::panic, reason = "a simulation whose promises are broken must stop")]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use crate::shell_word::quoted;
+
 /// How a command ended, as its exit status tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// What was asked for is done.
     Done,
-    /// The run stopped short: retries spent, stopped, gates red.
+    /// The run stopped short: no retries left, stopped, or a gate failed.
     StoppedShort,
     /// Nothing to do, or not possible in this state.
     NotPossible,
@@ -41,6 +43,17 @@ pub struct Problem {
     pub ending: ExitStatus,
     message: String,
     hints: Vec<String>,
+    meant: Option<(String, String)>,
+    lacks: Box<Lacks>,
+}
+
+/// What a command line lacks.
+#[derive(Debug, Default)]
+struct Lacks {
+    /// One of these names.
+    names: Vec<String>,
+    /// The option that names it.
+    option: Option<&'static str>,
 }
 
 impl Problem {
@@ -54,13 +67,13 @@ impl Problem {
         Self::with(ExitStatus::Fatal, message)
     }
 
-    /// A command line that makes no sense: exit status 129.
+    /// A usage error: exit status 129.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::with(ExitStatus::Usage, message)
     }
 
     fn with(ending: ExitStatus, message: impl Into<String>) -> Self {
-        Problem { ending, message: message.into(), hints: Vec::new() }
+        Problem { ending, message: message.into(), hints: Vec::new(), meant: None, lacks: Box::default() }
     }
 
     /// Adds a line that names what to type next.
@@ -70,11 +83,65 @@ impl Problem {
         self
     }
 
-    /// The lines that name what to type next.
+    /// Notes that a word was mistyped and which known one is near it. The hint is then the whole command line with that word put right.
     #[must_use]
-    pub fn hints(&self) -> &[String] {
-        &self.hints
+    pub fn mistyped(mut self, word: &str, near: Option<&str>) -> Self {
+        self.meant = near.map(|near| (word.to_owned(), near.to_owned()));
+        self
     }
+
+    /// Notes that the command line has to name one of these.
+    #[must_use]
+    pub fn one_of(mut self, names: Vec<String>) -> Self {
+        self.lacks.names = names;
+        self
+    }
+
+    /// Notes that an option names it. The hints are then the command line with that option.
+    #[must_use]
+    pub fn by_option(mut self, option: &'static str) -> Self {
+        self.lacks.option = Some(option);
+        self
+    }
+
+    /// The command line with the option that it lacks, once for each name.
+    fn completed(&self, words: &[String]) -> Option<Vec<String>> {
+        let (option, (command, rest)) = (self.lacks.option.filter(|_| !self.lacks.names.is_empty())?, words.split_first()?);
+        let rest: Vec<String> = rest.iter().map(|word| format!(" {}", quoted(word))).collect();
+        let line = |name: &String| format!("git ralph {} {option} {}{}", quoted(command), quoted(name), rest.concat());
+        Some(self.lacks.names.iter().map(line).collect())
+    }
+
+    /// The lines that name what to type next; `words` are those of the command line, behind the name of the program.
+    #[must_use]
+    pub fn hints(&self, words: &[String]) -> Vec<String> {
+        self.corrected(words).map(|line| vec![line]).or_else(|| self.completed(words)).unwrap_or_else(|| self.hints.clone())
+    }
+
+    /// The command line with the mistyped word put right, if that word stands on it.
+    fn corrected(&self, words: &[String]) -> Option<String> {
+        let (typed, near) = self.meant.as_ref()?;
+        let right = |word: &String| match word.strip_suffix(typed.as_str()) {
+            Some("") => Some(near.clone()),
+            Some(option) if option.starts_with("--") && option.ends_with('=') => Some(format!("{option}{near}")),
+            _ => None,
+        };
+        let at = words.iter().position(|word| right(word).is_some())?;
+        let words = words.iter().enumerate().map(|(n, word)| if n == at { right(word).unwrap_or_default() } else { word.clone() });
+        Some(words.fold("git ralph".to_owned(), |line, word| line + " " + &quoted(&word)))
+    }
+}
+
+/// An error with its causes as a person reads it: without the number that Rust adds to what the system says.
+#[must_use]
+pub fn words(error: &anyhow::Error) -> String {
+    without_numbers(&format!("{error:#}"))
+}
+
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(')'))
 }
 
 impl fmt::Display for Problem {
@@ -84,3 +151,24 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_word_is_put_right_in_the_line_that_was_typed() {
+        let problem = Problem::fatal("there is no change 'wrok'").hint("git ralph list").mistyped("wrok", Some("work"));
+        let hints = |line: &str| problem.hints(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(hints("start wrok --only a;b -- ./agent wrok"), ["git ralph start work --only 'a;b' -- ./agent wrok"]);
+        assert_eq!(hints("prune --change=wrok"), ["git ralph prune --change=work"]);
+        assert_eq!(hints("status xwrok"), ["git ralph list"], "it was not typed");
+    }
+
+    #[test]
+    fn numbers_of_system_errors_are_left_out() {
+        assert_eq!(without_numbers("cannot read a: Permission denied (os error 13)"), "cannot read a: Permission denied");
+        assert_eq!(without_numbers("a (os error 2): b (os error 13), c"), "a: b, c");
+        assert_eq!(without_numbers("no number"), "no number");
+    }
+}

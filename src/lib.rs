@@ -42,10 +42,10 @@ pub mod story;
 pub mod vault;
 pub mod workspace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use error::{ExitStatus, Problem};
 use report::output;
@@ -56,21 +56,22 @@ pub fn main() -> ExitCode {
         output::data(&answer);
         return ExitCode::from(ExitStatus::Done.code());
     }
-    let cli = match cli::Cli::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = match cli::Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return ExitCode::from(cmd::usage_error(&error, &words).code()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ending = match runtime {
         Ok(runtime) => {
             let ending = runtime.block_on(cmd::dispatch(cli));
-            // A question that nobody will answer any more must not keep the process.
+            // A question that was withdrawn must not keep the process.
             runtime.shutdown_background();
             ending
         }
         Err(error) => Err(error.into()),
     };
-    let mut ending = ending.unwrap_or_else(|error| report_error(&error));
+    let mut ending = ending.unwrap_or_else(|error| report_error(&error, &words));
     if let Some(trouble) = output::trouble() {
         output::failure("fatal", &format!("cannot write to standard output: {trouble}"), &[]);
         ending = ExitStatus::Fatal;
@@ -78,48 +79,21 @@ pub fn main() -> ExitCode {
     ExitCode::from(ending.code())
 }
 
-fn usage(error: &clap::Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            output::data(&error.render().to_string());
-            ExitCode::from(ExitStatus::Done.code())
-        }
-        ErrorKind::InvalidSubcommand => {
-            output::set_usual_style(config::Environment::capture().ok().as_ref());
-            let (text, hint) = unknown_command(error);
-            output::failure("error", &text, &[hint]);
-            ExitCode::from(ExitStatus::Usage.code())
-        }
-        _ => {
-            let _ = error.print();
-            ExitCode::from(ExitStatus::Usage.code())
-        }
-    }
-}
-
-fn unknown_command(error: &clap::Error) -> (String, String) {
-    let typed = match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(typed)) => typed.as_str(),
-        _ => "",
-    };
-    let commands = cli::Cli::command();
-    let known = commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
-    let near = nearest::to(typed, known);
-    let suggestion = nearest::said(near);
-    let hint = near.map_or_else(|| "git ralph -h".to_owned(), |near| format!("git ralph {near}"));
-    (format!("'{}' is not a git ralph command{suggestion}", typed.escape_debug()), hint)
-}
-
-fn report_error(error: &anyhow::Error) -> ExitStatus {
+fn report_error(error: &anyhow::Error, words: &[OsString]) -> ExitStatus {
+    let words: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let environment = config::Environment::capture().ok();
     // Where the configuration could be read, this has been settled by it.
-    output::set_usual_style(config::Environment::capture().ok().as_ref());
+    output::set_usual_style(environment.as_ref());
     if let Some(quit) = error.downcast_ref::<run::Quit>() {
         output::failure("error", &format!("{error}"), std::slice::from_ref(&quit.again));
         return ExitStatus::Interrupted;
     }
     let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
-    let (ending, hints) = problem.map_or((ExitStatus::Fatal, &[][..]), |problem| (problem.ending, problem.hints()));
+    let (ending, mut hints) = problem.map_or((ExitStatus::Fatal, Vec::new()), |problem| (problem.ending, problem.hints(&words)));
+    if hints.is_empty() {
+        hints.extend(cmd::remedy(error, environment.as_ref()));
+    }
     let label = if ending == ExitStatus::Fatal { "fatal" } else { "error" };
-    output::failure(label, &format!("{error:#}"), hints);
+    output::failure(label, &error::words(error), &hints);
     ending
 }

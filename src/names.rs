@@ -19,9 +19,11 @@ pub enum RefKind {
     Index,
     /// The first commit of the run: everything as it was at the start.
     Initial,
+    /// What the user's checkout held when a story was last done by hand in an isolated run.
+    ByHand,
     /// The last checkpoint; moves in one transaction with the branch.
     Checkpoint,
-    /// Every ref and stash entry of before an attempt, in one commit.
+    /// A ref or a stash entry of before an attempt: git keeps its objects, whatever the agent deletes.
     Pin,
     /// Edits of the user's that an attempt started from; they stay reachable whatever the agent makes of them.
     Adopted,
@@ -53,12 +55,13 @@ enum Needed {
 }
 
 /// Every kind of ref: its word in the name, and how long it is needed.
-const KINDS: [(RefKind, &str, Needed); 13] = [
+const KINDS: [(RefKind, &str, Needed); 14] = [
     (RefKind::Base, "base", Needed::WhileOpen),
     (RefKind::Index, "index", Needed::UntilPruned),
     (RefKind::Initial, "initial", Needed::WhileOpen),
+    (RefKind::ByHand, "by-hand", Needed::WhileOpen),
     (RefKind::Checkpoint, "checkpoint", Needed::WhileOpen),
-    (RefKind::Pin, "pin", Needed::WhileOpen),
+    (RefKind::Pin, "pins", Needed::WhileOpen),
     (RefKind::Adopted, "adopted", Needed::UntilPruned),
     (RefKind::Attempt, "attempts", Needed::UntilPruned),
     (RefKind::Queued, "queued", Needed::UntilPruned),
@@ -79,6 +82,12 @@ impl RefKind {
     #[must_use]
     pub fn is_internal(self) -> bool {
         self.row().2 == Needed::WhileOpen
+    }
+
+    /// Whether it keeps work of an agent's or of the user's that may be wanted back.
+    #[must_use]
+    pub fn keeps_work(self) -> bool {
+        !self.is_internal() && self != RefKind::Index
     }
 
     /// Whether it is best looked at as files that differ from its parent's.
@@ -110,6 +119,7 @@ impl OwnRef<'_> {
             RefKind::Base
             | RefKind::Index
             | RefKind::Initial
+            | RefKind::ByHand
             | RefKind::Checkpoint
             | RefKind::Pin
             | RefKind::Adopted
@@ -129,6 +139,13 @@ impl OwnRef<'_> {
     fn left_by(&self) -> Option<u32> {
         self.run.or_else(|| self.number().filter(|_| self.kind == RefKind::Leftover))
     }
+}
+
+/// What the user says about a story that they did by hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// The text for the commit message.
+    pub text: Option<String>,
 }
 
 /// Every name that belongs to one change; all of them full ref names.
@@ -221,6 +238,12 @@ impl Names {
         self.own(RefKind::Initial)
     }
 
+    /// What the user's checkout held when a story was last done by hand in an isolated run.
+    #[must_use]
+    pub fn by_hand(&self) -> String {
+        self.own(RefKind::ByHand)
+    }
+
     /// The last checkpoint.
     #[must_use]
     pub fn checkpoint(&self) -> String {
@@ -233,10 +256,16 @@ impl Names {
         self.below(RefKind::Adopted, base.short())
     }
 
-    /// Every ref and stash entry of before an attempt.
+    /// What refs and stash entries led to before an attempt, by a number.
     #[must_use]
-    pub fn pin(&self) -> String {
-        self.own(RefKind::Pin)
+    pub fn pin(&self, number: usize) -> String {
+        self.below(RefKind::Pin, &number.to_string())
+    }
+
+    /// What all of these start with.
+    #[must_use]
+    pub fn pins(&self) -> String {
+        self.below(RefKind::Pin, "")
     }
 
     /// What an agent made of a ref that was put back.
@@ -268,6 +297,12 @@ impl Names {
     #[must_use]
     pub fn attempts(&self) -> String {
         self.below(RefKind::Attempt, "")
+    }
+
+    /// Commits on the branch of an isolated run that its result does not have.
+    #[must_use]
+    pub fn moved_branch(&self) -> String {
+        self.below(RefKind::Moved, "branch")
     }
 
     /// What was edited in a workspace between two attempts.
@@ -322,12 +357,27 @@ impl Names {
         self.kind(name).and_then(|own| own.left_by()).is_some_and(|number| number < open)
     }
 
-    /// The message of a checkpoint.
+    /// The message of a checkpoint. `subject` is the template of its first line; `note` is what the user says about a story that they
+    /// did by hand.
     #[must_use]
-    pub fn checkpoint_message(&self, story: &Story, attempt: u32) -> String {
-        let title = one_line(&story.title);
-        let body = if title.is_empty() || title == story.id.as_str() { String::new() } else { format!("{title}\n\n") };
-        format!("checkpoint: {}\n\n{body}{}", story.id, self.trailers(&story.id, attempt))
+    pub fn checkpoint_message(&self, story: &Story, attempt: u32, subject: &str, note: Option<&Note>) -> String {
+        let (title, subject) = (one_line(&story.title), self.checkpoint_subject(story, subject));
+        let mut body = String::new();
+        if !(title.is_empty() || title == story.id.as_str() || subject.contains(&title)) {
+            body = format!("{title}\n\n");
+        }
+        if let Some(text) = note.and_then(|note| note.text.as_deref()).map(str::trim).filter(|text| !text.is_empty()) {
+            body = format!("{body}{text}\n\n");
+        }
+        let by_hand = if note.is_some() { "Ralph-By: human\n" } else { "" };
+        format!("{subject}\n\n{body}{}{by_hand}", self.trailers(&story.id, attempt))
+    }
+
+    /// The subject of a checkpoint, by its template.
+    #[must_use]
+    pub fn checkpoint_subject(&self, story: &Story, template: &str) -> String {
+        let subject = one_line(&template.replace("{id}", story.id.as_str()).replace("{title}", &story.title));
+        if subject.is_empty() { format!("checkpoint: {}", story.id) } else { subject }
     }
 
     /// The message of a rescue.
@@ -367,8 +417,9 @@ mod tests {
             (names.base(), RefKind::Base),
             (names.index(), RefKind::Index),
             (names.initial(), RefKind::Initial),
+            (names.by_hand(), RefKind::ByHand),
             (names.checkpoint(), RefKind::Checkpoint),
-            (names.pin(), RefKind::Pin),
+            (names.pin(0), RefKind::Pin),
             (names.adopted(&oid), RefKind::Adopted),
             (names.attempt(&story, 2), RefKind::Attempt),
             (names.queued(&story, 2), RefKind::Queued),
@@ -392,6 +443,23 @@ mod tests {
             assert_eq!(Names::of_ref(&name).unwrap().change().as_str(), "work");
         }
         assert_eq!(names.kind(&names.attempt(&story, 2)).unwrap().story(), Some(story.as_component().as_str()));
+    }
+
+    #[test]
+    fn the_subject_of_a_checkpoint_follows_its_template_and_the_trailers_stay() {
+        let story = Story { title: "Add\n the column".into(), ..Story::stand_in(&"7".parse().unwrap()) };
+        let trailers = "Ralph-Change: work\nRalph-Story: 7\nRalph-Attempt: 2\n";
+        let note = Note { text: Some(" By me.\n".into()) };
+        let table = [
+            ("checkpoint: {id}", None, "checkpoint: 7\n\nAdd the column\n\n"),
+            ("feat: {title} ({id})", None, "feat: Add the column (7)\n\n"),
+            (" ", None, "checkpoint: 7\n\nAdd the column\n\n"),
+            ("{title}", Some(&note), "Add the column\n\nBy me.\n\n"),
+        ];
+        for (subject, note, start) in table {
+            let by = if note.is_some() { "Ralph-By: human\n" } else { "" };
+            assert_eq!(names().checkpoint_message(&story, 2, subject, note), format!("{start}{trailers}{by}"));
+        }
     }
 
     #[test]

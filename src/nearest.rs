@@ -4,11 +4,16 @@
 pub fn to<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let allowed = length.div_ceil(3).max(1);
+    // Letters of another case are nearer than other letters.
+    let distance = |candidate: &str| {
+        let (word, other) = (word.to_lowercase(), candidate.to_lowercase());
+        strsim::damerau_levenshtein(&word, &other)
+    };
     candidates
         // The distance of words of very different lengths is known to be long, and costly to measure.
         .filter(|candidate| length.abs_diff(candidate.chars().count()) <= allowed)
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= allowed)
+        .map(|candidate| ((distance(candidate), strsim::damerau_levenshtein(word, candidate)), candidate))
+        .filter(|((distance, _), _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -33,6 +38,7 @@ mod tests {
         assert_eq!(super::to("verfy", known()), Some("verify"));
         assert_eq!(super::to("tilte", known()), Some("title"));
         assert_eq!(super::to("verifyverify", known()), None);
+        assert_eq!(super::to("B", ["a", "b"].into_iter()), Some("b"));
         assert_eq!(super::to(&"v".repeat(50_000_000), known()), None);
     }
 }

@@ -24,6 +24,21 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     new_file(path)?.write_all(bytes)
 }
 
+/// The same, where the name is our own and what has it is of no use: a draft that is about to be renamed, or a note. A file or link of
+/// that name is removed.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn draft(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let made = create().or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists if fs::remove_file(path).is_ok() => create(),
+        io::ErrorKind::AlreadyExists => new_file(path),
+        _ => Err(error),
+    });
+    made?.write_all(bytes)
+}
+
 /// A new, empty directory that only its owner may read; what has its name is moved aside.
 ///
 /// # Errors

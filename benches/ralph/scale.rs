@@ -1,10 +1,11 @@
 //! Scale: the last of many stories against one of the first, and what a long journal costs.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use git_ralph::run::Chain;
+use git_ralph::vault::{Vault, of_repository};
 use serde_json::Value;
 
 use crate::Size;
@@ -92,27 +93,31 @@ pub fn grown(world: &World, events: usize) -> Result<()> {
     let path = world.repo().join(".git/ralph/runs/x/1/journal.jsonl");
     let text = fs::read_to_string(&path)?;
     let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    Ok(fs::write(&path, long_journal(&lines, stories)?)?)
+    let vaults = of_repository(&world.outside("home/.local/state"), &world.repo().join(".git"));
+    let key = Vault::new(&vaults, "x", 1).key().context("the run has no key")?;
+    Ok(fs::write(&path, long_journal(&lines, stories, Chain::new(key))?)?)
 }
 
-fn long_journal(lines: &[Value], stories: usize) -> Result<String> {
+fn long_journal(lines: &[Value], stories: usize, mut chain: Chain) -> Result<Vec<u8>> {
     let is = |line: &Value, name: &str| line["event"] == name;
     let at = |name: &str| lines.iter().position(|line| is(line, name)).with_context(|| format!("no {name} in the journal"));
     let (failed, landed) = (at("attempt-started")?, at("checkpoint-landed")?);
     let failed = &lines[failed..=at("attempt-rolled-back")?];
     let begun = lines[..=landed].iter().rposition(|line| is(line, "attempt-started")).context("no attempt has landed")?;
     let landed = &lines[begun..=landed];
-    let mut text = String::new();
+    let mut text = Vec::new();
     let mut seq = 0;
     let mut write = |line: &Value, story: Option<usize>, attempt: usize| {
         let mut line = line.clone();
+        line.as_object_mut().context("no event")?.remove("mac");
         seq += 1;
         line["seq"] = seq.into();
         if let Some(story) = story {
             line["story"] = story.to_string().into();
             line["attempt"] = attempt.into();
         }
-        writeln!(text, "{line}")
+        text.extend(chain.line(line.to_string().into_bytes()));
+        anyhow::Ok(())
     };
     for line in &lines[..at("attempt-started")?] {
         write(line, None, 0)?;

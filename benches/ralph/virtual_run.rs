@@ -129,6 +129,7 @@ impl VirtualRun {
         let mut state = RunState::default();
         if let (Ok(change), Some(initial)) = ("work".parse(), oid(0)) {
             let opening = Opening {
+                inbox: None,
                 run: 1,
                 id: String::new(),
                 change,
@@ -220,7 +221,7 @@ impl VirtualRun {
                 (GIT_SECONDS, oid(0).map(|commit| Event::AttemptQueued { story, attempt, commit, files: 1 }).into_iter().collect())
             }
             Step::LandQueued { batch } => self.land(&batch),
-            Step::Land { .. } | Step::RollBack { .. } | Step::Pause { .. } | Step::GiveUp { .. } => {
+            Step::Land { .. } | Step::TakeOut { .. } | Step::RollBack { .. } | Step::Pause { .. } | Step::GiveUp { .. } => {
                 panic!("in this scene nothing fails: {step:?}")
             }
         }

@@ -27,6 +27,7 @@ fuzz_target!(|text: &str| {
         attempt: 2,
         gates: &gates,
         feedback: feedback.as_ref(),
+        hints: &[],
         learnings: Some(&learnings),
         template: None,
     };
@@ -46,6 +47,7 @@ fn feedback(field: String) -> Option<Feedback> {
     let words = words.to_owned();
     match kind {
         "failed" => Some(Feedback::Failed { reason: words }),
+        "blocked" => Some(Feedback::Blocked { needs: words }),
         "gate" => Some(Feedback::Gate { command: words.clone(), output: words }),
         "abnormal" => Some(Feedback::Abnormal { how: words }),
         _ => None,

@@ -95,10 +95,7 @@ impl Agent {
         let Some(program) = self.first_program() else { return Ok(None) };
         match which::which_in(program, Some(environment.path()), top) {
             Ok(path) => Ok(Some(path)),
-            Err(_) => bail!(
-                Problem::fatal(format!("the agent '{program}' was not found"))
-                    .hint("install it, or name another one: git ralph start <change> -- <command>")
-            ),
+            Err(_) => bail!(cannot_start(program, environment, top)),
         }
     }
 
@@ -151,11 +148,32 @@ impl Agent {
     }
 }
 
+/// Why a program that was looked for in vain cannot be started.
+fn cannot_start(program: &str, environment: &Environment, top: &Path) -> Problem {
+    let wrong = |what: &str| Problem::fatal(format!("the agent '{program}' {what}"));
+    let is_file = |path: &PathBuf| path.is_file();
+    let runnable = |path: &Path| format!("chmod u+x -- {}", quoted(&path.display().to_string()));
+    let (full, listed) = (top.join(program), "git ralph doctor   to see which agents are installed");
+    match program.contains('/') {
+        _ if program.trim().is_empty() => Problem::fatal("the command of the agent is empty").hint(listed),
+        true if full.is_dir() => wrong("is a directory, not a program"),
+        true if full.is_file() => wrong("is not executable").hint(runnable(&full)),
+        _ if program.contains(' ') => wrong("was not found; the program and its arguments are separate words").hint(listed),
+        true => wrong("does not exist"),
+        false => match std::env::split_paths(&environment.path()).map(|dir| dir.join(program)).find(is_file) {
+            Some(found) => wrong(&format!("is not executable: {}", found.display())).hint(runnable(&found)),
+            None if full.is_file() => wrong(&format!("was not found on PATH; did you mean './{program}'?")).hint(listed),
+            None => wrong("was not found on PATH").hint(listed),
+        },
+    }
+}
+
 fn unknown(name: &str, config: &GitConfig) -> Problem {
     let known = config.subsections_with("cmd").chain(PROFILES.iter().map(|profile| profile.name));
-    let suggestion = crate::nearest::suggestion(name, known);
-    Problem::fatal(format!("there is no agent '{name}'{suggestion}"))
-        .hint(format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd"))))
+    let near = crate::nearest::to(name, known);
+    let problem = Problem::fatal(format!("there is no agent '{}'{}", name.escape_debug(), crate::nearest::said(near)));
+    let own = format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd")));
+    problem.hint(near.map_or(own, |near| format!("git config ralph.agent {}", quoted(near)))).mistyped(name, near)
 }
 
 fn file_name(word: &str) -> String {

@@ -51,6 +51,11 @@ pub enum Feedback {
         /// Its reason.
         reason: String,
     },
+    /// The agent said BLOCKED; the user has answered since.
+    Blocked {
+        /// What it needed.
+        needs: String,
+    },
     /// A gate was red.
     Gate {
         /// The command.
@@ -91,6 +96,7 @@ impl Feedback {
     fn values(&self) -> Value {
         match self {
             Feedback::Failed { reason } => context! { kind => "failed", reason => reason.as_str() },
+            Feedback::Blocked { needs } => context! { kind => "blocked", needs => needs.as_str() },
             Feedback::Gate { command, output } => context! { kind => "gate", command => command.as_str(), output => output.as_str() },
             Feedback::Conflict { tip, kept, paths, hunks } => {
                 context! { kind => "conflict", tip => tip.as_str(), kept => kept.as_str(), paths => paths.clone(), hunks => hunks.as_str() }
@@ -116,6 +122,8 @@ pub struct Prompt<'a> {
     pub gates: &'a [String],
     /// What the last attempt left to say.
     pub feedback: Option<&'a Feedback>,
+    /// What the user advises.
+    pub hints: &'a [String],
     /// What others left to say.
     pub learnings: Option<&'a Learnings>,
     /// Used instead of the built-in one.
@@ -146,16 +154,28 @@ impl Prompt<'_> {
             attempt => self.attempt,
             gates => self.gates.to_vec(),
             feedback => self.feedback.map(Feedback::values),
+            hints => self.hints.to_vec(),
             learnings => self.learnings.map(Learnings::values),
             promise => PROMISE.trim_end(),
         };
         let text = environment.get_template(name).and_then(|template| template.render(values)).map_err(|error| broken(name, &error))?;
+        // A template that does not mention hints gets them at its end.
+        let text = if self.hints.is_empty() || template.contains("hints") {
+            text
+        } else {
+            format!("{}\n{}", text.trim_end(), hint_section(self.hints))
+        };
         // Whoever writes a template need not know how a story is ended.
         let text = if text.contains("<promise>") { text } else { format!("{}\n\n{PROMISE}", text.trim_end()) };
         let text = text.trim_end();
         // An agent that repeats its prompt must not be taken at its word.
         Ok(disarmed(text) + "\n")
     }
+}
+
+fn hint_section(hints: &[String]) -> String {
+    let hints: String = hints.iter().map(|hint| format!("\n{}\n", hint.trim())).collect();
+    format!("\n## Hints from the user\n{hints}")
 }
 
 fn broken(name: &str, error: &minijinja::Error) -> Problem {
@@ -200,7 +220,7 @@ mod tests {
         let template = template.map(|text| Template { name: "prompt.md".into(), text: text.to_owned() });
         let (change, gates) = (change(), ["cargo test".to_owned()]);
         let story = &change.stories[0];
-        Prompt { change: &change, story, attempt: 2, gates: &gates, feedback, learnings, template: template.as_ref() }.render()
+        Prompt { change: &change, story, attempt: 2, gates: &gates, feedback, hints: &[], learnings, template: template.as_ref() }.render()
     }
 
     #[test]
@@ -267,8 +287,16 @@ mod tests {
     fn template_syntax_in_a_story_is_just_text() {
         let mut change = change();
         change.stories[0].prompt = "Use {{ braces }} and {% raw %}".into();
-        let prompt =
-            Prompt { change: &change, story: &change.stories[0], attempt: 1, gates: &[], feedback: None, learnings: None, template: None };
+        let prompt = Prompt {
+            change: &change,
+            story: &change.stories[0],
+            attempt: 1,
+            gates: &[],
+            feedback: None,
+            hints: &[],
+            learnings: None,
+            template: None,
+        };
         assert!(prompt.render().unwrap().contains("{{ braces }} and {% raw %}"));
     }
 }

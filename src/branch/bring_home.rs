@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use super::Branch;
 use crate::error::Problem;
+use crate::free_name::free_name;
 use crate::git::{Head, Merge, Oid, Reach, RefUpdate};
 use crate::shell_word::quoted;
 use crate::workspace::{Notice, Switch, Workspace, under_way_problem};
@@ -18,23 +19,17 @@ pub struct HomePlan {
 }
 
 impl Branch {
-    /// Merges what the run did since its initial state with what the checkout holds now.
+    /// Merges what the run did with what the checkout holds now. `since` is what both go on from: the initial state, or what the checkout
+    /// held when a story was last done by hand.
     ///
     /// # Errors
     /// A [`Problem`] if the checkout is not on the original branch, or the merge has conflicts; then nothing has been touched.
-    pub async fn plan_home(&self, checkout: &Workspace, original: &Head, initial: &Oid, result: &Oid) -> Result<HomePlan> {
-        if let Some(operation) = checkout.repo.under_way().await? {
-            bail!(under_way_problem(operation));
-        }
-        let refs = self.repo.refs().await?;
-        let head = checkout.repo.head(&refs).await?;
-        self.check_on_original(original, &head, refs.get(original.branch().unwrap_or_default()).is_some())?;
+    pub async fn plan_home(&self, checkout: &Workspace, original: &Head, since: &Oid, result: &Oid) -> Result<HomePlan> {
+        self.check_free(checkout, original).await?;
         checkout.recover_switch().await?;
         let here = checkout.current_tree().await?;
-        let base = self.repo.commit(&self.repo.tree_of(initial).await?, &[], "initial state\n").await?;
-        let ours = self.repo.commit(&here, &[&base], "the checkout\n").await?;
-        let theirs = self.repo.commit(&self.repo.tree_of(result).await?, &[&base], "the run\n").await?;
-        match self.repo.merge(&ours, &theirs).await? {
+        let (before, landed) = (self.repo.tree_of(since).await?, self.repo.tree_of(result).await?);
+        match self.merge_trees(&before, &here, &landed).await? {
             Merge::Clean(tree) => Ok(HomePlan { from: here, to: tree }),
             Merge::Conflict(paths) => {
                 let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
@@ -42,10 +37,30 @@ impl Branch {
                 bail!(
                     Problem::refused(format!("what is in your checkout conflicts with the run in:{}", list.concat()))
                         .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
-                        .hint("git stash                         to put your uncommitted changes aside, then finish again")
+                        .hint(
+                            "git stash -u                      to put your uncommitted changes and untracked files aside, then finish again"
+                        )
                 )
             }
         }
+    }
+
+    /// Merges two trees that both go on from a third.
+    pub(super) async fn merge_trees(&self, base: &Oid, ours: &Oid, theirs: &Oid) -> Result<Merge> {
+        let base = self.repo.commit(base, &[], "before\n").await?;
+        let ours = self.repo.commit(ours, &[&base], "one side\n").await?;
+        let theirs = self.repo.commit(theirs, &[&base], "the other side\n").await?;
+        self.repo.merge(&ours, &theirs).await
+    }
+
+    /// Refuses a checkout where git is in the middle of something, or that is on another branch than at the start.
+    pub(super) async fn check_free(&self, checkout: &Workspace, original: &Head) -> Result<()> {
+        if let Some(operation) = checkout.repo.under_way().await? {
+            bail!(under_way_problem(operation));
+        }
+        let refs = self.repo.refs().await?;
+        let head = checkout.repo.head(&refs).await?;
+        self.check_on_original(original, &head, refs.get(original.branch().unwrap_or_default()).is_some())
     }
 
     fn check_on_original(&self, original: &Head, head: &Head, exists: bool) -> Result<()> {
@@ -96,6 +111,24 @@ impl Branch {
         Ok(kept)
     }
 
+    /// Before the branch of an isolated run goes or moves: commits on it that are not part of `result` are kept under a ref. The user may
+    /// have made them at any time.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn keep_tip(&self, result: &Oid) -> Result<Option<Notice>> {
+        let refs = self.repo.refs().await?;
+        let Some(tip) = refs.get(&self.names.branch()).filter(|tip| *tip != result) else { return Ok(None) };
+        if self.repo.is_ancestor(tip, result).await? {
+            return Ok(None);
+        }
+        let wanted = self.names.moved_branch();
+        let is_taken = |name: &String| refs.get(name).is_some_and(|oid| oid != tip);
+        let kept = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), is_taken);
+        self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip.clone() }], "git ralph").await?;
+        Ok(Some(Notice::CommitsKept { kept }))
+    }
+
     /// Deletes the branch and the refs that only an open run needs.
     ///
     /// # Errors
@@ -103,5 +136,14 @@ impl Branch {
     pub async fn drop_run_refs(&self) -> Result<()> {
         let refs = self.repo.refs().await?;
         self.drop_refs(&refs).await
+    }
+
+    /// The same after an abort of the run number `run`: a branch of this name that was there before the run is put back, and given.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn drop_aborted_refs(&self, run: u32) -> Result<Option<Oid>> {
+        let refs = self.repo.refs().await?;
+        self.drop_refs_of_aborted(&refs, run).await
     }
 }

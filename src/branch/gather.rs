@@ -121,6 +121,21 @@ impl Branch {
         Ok(known || checkpoint == commit || self.repo.is_ancestor(checkpoint, commit).await?)
     }
 
+    /// HEAD, if it is a commit above the checkpoint.
+    pub(super) async fn above(&self, checkpoint: &Oid, head: Option<&Oid>) -> Result<Option<Oid>> {
+        let Some(head) = head.filter(|head| *head != checkpoint) else { return Ok(None) };
+        Ok(self.is_above(checkpoint, head).await?.then(|| head.clone()))
+    }
+
+    /// The agent's commit that the work tree goes on from, if it made one above the checkpoint.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn committed(&self, workspace: &Workspace, checkpoint: &Oid) -> Result<Option<Oid>> {
+        let head = workspace.head_after_agent(&self.repo.refs().await?).await?;
+        self.above(checkpoint, head.as_ref().and_then(Head::oid)).await
+    }
+
     /// What the checkpoint, the branch and the work tree are together; or the paths that conflict.
     async fn all_together(&self, lines: &Lines, work: &Oid, base: &Base) -> Result<Result<Oid, Vec<PathBuf>>> {
         let mut ours = base.checkpoint.clone();

@@ -1,14 +1,18 @@
 //! Attempts in private clones: how a run of them begins, and how the work of an attempt is saved, for the landing queue or for later.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
 
 use super::begin::Beginning;
 use super::land::Staged;
 use super::{Begun, Branch, Gathered, RolledBack, Style, has_begun};
 use crate::config::EmptyDiff;
+use crate::error::Problem;
 use crate::free_name::free_name;
 use crate::git::{Head, Merge, Oid, PathChange, RefList, RefUpdate};
 use crate::names::attempt_label;
+use crate::shell_word::quoted;
 use crate::story::StoryId;
 use crate::workspace::{AgentsCommits, Notice, Origin, Snapshot, Workspace};
 
@@ -43,6 +47,30 @@ pub struct CloneAttempt<'a> {
     pub attempt: u32,
     /// The commit that it began from.
     pub base: &'a Oid,
+}
+
+/// A story that the user has done by hand, in the checkout of an isolated run.
+#[derive(Clone, Copy, Debug)]
+pub struct ByHand<'a> {
+    /// The story.
+    pub story: &'a StoryId,
+    /// The number of the attempt that the user's edits are.
+    pub attempt: u32,
+    /// A commit of what the checkout held before the edits.
+    pub since: &'a Oid,
+    /// The last checkpoint.
+    pub tip: &'a Oid,
+}
+
+/// Edits of the user's that are saved.
+#[derive(Debug)]
+pub struct SavedEdits {
+    /// The commit with them, on top of the last checkpoint.
+    pub commit: Oid,
+    /// A commit of all that the checkout holds.
+    pub checkout: Oid,
+    /// Whether they change nothing.
+    pub empty: bool,
 }
 
 impl Branch {
@@ -107,6 +135,15 @@ impl Branch {
         attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base, attempt.workspace.dir()).await
     }
 
+    /// The agent's commit that the work in the clone goes on from, if it made one above where the attempt began.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn committed_in_clone(&self, attempt: CloneAttempt<'_>) -> Result<Option<Oid>> {
+        let head = self.commits_of(attempt).await?.head;
+        self.above(attempt.base, head.as_ref()).await
+    }
+
     /// Saves the work of an accepted attempt under a ref of the landing queue. Doing it twice is harmless.
     ///
     /// # Errors
@@ -116,7 +153,8 @@ impl Branch {
         let label = attempt_label(story, attempt.attempt);
         let mut notices = Vec::new();
         let commits = self.commits_of(attempt).await?;
-        let snapshot = attempt.workspace.snapshot_of_work(base, &label, &mut notices).await?;
+        let committed = self.above(base, commits.head.as_ref()).await?;
+        let snapshot = attempt.workspace.snapshot_above(committed.as_ref(), base, &label, &mut notices).await?;
         if let Some(trouble) = snapshot.trouble() {
             return Ok(Saved::Impossible(format!("git could not add every file: {trouble}")));
         }
@@ -136,6 +174,39 @@ impl Branch {
         notices.extend(notice);
         self.repo.update_refs(&updates, &format!("git ralph: {story} queued")).await?;
         Ok(Saved::Queued { commit, changes: snapshot.changes, empty, notices })
+    }
+
+    /// Saves the user's edits in the checkout under a ref of the landing queue, for a story that the user has done by hand. `since` is
+    /// what the checkout held before them; they are put on top of `tip`. Doing it twice is harmless.
+    ///
+    /// # Errors
+    /// A problem if git is in the middle of something there, the checkout is on another branch than at the start, or the edits conflict
+    /// with what has landed; then nothing has been touched.
+    pub async fn queue_checkout(&self, checkout: &Workspace, original: &Head, edits: ByHand<'_>) -> Result<SavedEdits> {
+        let ByHand { story, attempt, since, tip } = edits;
+        self.check_free(checkout, original).await?;
+        let (tree, landed) = (checkout.current_tree().await?, self.repo.tree_of(tip).await?);
+        let merged = match self.merge_trees(&self.repo.tree_of(since).await?, &landed, &tree).await? {
+            Merge::Clean(merged) => merged,
+            Merge::Conflict(paths) => bail!(self.conflict_by_hand(story, &paths)),
+        };
+        let held = self.repo.commit(&tree, &[since], &self.names.rescue_message(story, attempt)).await?;
+        let commit = self.repo.commit(&merged, &[tip], &self.names.rescue_message(story, attempt)).await?;
+        let updates = [
+            RefUpdate::Set { name: self.names.queued(story, attempt), to: commit.clone() },
+            RefUpdate::Set { name: self.names.by_hand(), to: held.clone() },
+        ];
+        self.repo.update_refs(&updates, &format!("git ralph: {story} queued")).await?;
+        Ok(SavedEdits { commit, checkout: held, empty: merged == landed })
+    }
+
+    fn conflict_by_hand(&self, story: &StoryId, paths: &[PathBuf]) -> Problem {
+        let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
+        let words: Vec<String> = paths.iter().map(|path| quoted(&path.display().to_string())).collect();
+        let (short, change) = (self.names.short_branch(), self.names.change());
+        Problem::refused(format!("what is in your checkout for '{story}' conflicts with what has landed in:{}", list.concat()))
+            .hint(format!("git diff {short} -- {}   to see what differs", words.join(" ")))
+            .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
     }
 
     /// Saves what a failed attempt left under a ref. The directory is put right when it is used again. Doing it twice is harmless.
@@ -168,8 +239,16 @@ impl Branch {
         Ok(Some(Staged { commit, is_missing: beside.iter().any(|change| change.old_mode == 0) }))
     }
 
-    /// Saves what is in a clone that this process does not know, if that is not what was left in it: a user may have worked there.
-    pub(crate) async fn save_unknown(&self, workspace: &Workspace, base: &Oid, slot: u32, refs: &RefList) -> Result<Option<Notice>> {
+    /// Saves what is in a clone that this process does not know, if that is not what was left in it: a user may have worked there. What
+    /// was committed there is saved with it.
+    pub(crate) async fn save_unknown(
+        &self,
+        workspace: &Workspace,
+        origin: &Origin,
+        base: &Oid,
+        slot: u32,
+        refs: &RefList,
+    ) -> Result<Option<Notice>> {
         if !workspace.is_strange() {
             return Ok(None);
         }
@@ -178,7 +257,13 @@ impl Branch {
         if workspace.is_explained(&snapshot.tree, left.as_ref()).await? {
             return Ok(None);
         }
-        let commit = self.repo.commit(&snapshot.tree, &[base], "edits in a workspace\n").await?;
+        let commits = origin.agents_commits(&workspace.repo.place.top, base, workspace.dir()).await?;
+        let staged = self.staged_in_clone(&commits, &snapshot, base).await?.map(|staged| staged.commit);
+        let kept: Vec<&Oid> = refs.iter().map(|entry| &entry.oid).filter(|oid| *oid != base).chain([base]).collect();
+        let mut loose = self.repo.loose_commits(commits.all.into_iter().chain(commits.head).collect(), &kept).await?;
+        loose.extend(staged);
+        let parents: Vec<&Oid> = [base].into_iter().chain(&loose).collect();
+        let commit = self.repo.commit(&snapshot.tree, &parents, "edits in a workspace\n").await?;
         let wanted = self.names.workspace_edits(slot);
         let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
         self.repo.update_refs(&[RefUpdate::Create { name: name.clone(), to: commit }], "git ralph").await?;

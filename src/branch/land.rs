@@ -34,8 +34,8 @@ pub enum Landed {
 /// What a checkpoint looks like, and when there is none.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// Another message than the usual one: a hook may have edited it.
-    pub message: Option<String>,
+    /// Its message.
+    pub message: String,
     /// Whether it is signed.
     pub signature: Signature,
     /// What an attempt that has changed nothing comes to.
@@ -92,8 +92,7 @@ impl Branch {
         notices.extend(snapshot.nested.iter().map(|path| Notice::NestedLeftOut { path: path.display().to_string() }));
         workspace.keep_more_raw_bytes(&snapshot.changes).await?;
         let parents: Vec<&Oid> = parents.iter().collect();
-        let message = style.message.clone().unwrap_or_else(|| self.names.checkpoint_message(story, attempt));
-        let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &message).await?;
+        let commit = self.repo.commit_as(style.signature, &snapshot.tree, &parents, &style.message).await?;
         let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
         let at = head.as_ref().and_then(Head::oid).unwrap_or(&base.checkpoint);
         let staged = self.staged_beside(workspace, stage_is_ours, &snapshot, at).await?;

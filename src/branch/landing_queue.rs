@@ -25,8 +25,8 @@ pub struct Waiting {
     pub base: Oid,
     /// The commit with its work; its further parents are the agent's own commits.
     pub commit: Oid,
-    /// Another message than the usual one.
-    pub message: Option<String>,
+    /// The message of its checkpoint.
+    pub message: String,
 }
 
 /// A checkpoint that is made, and not yet on the branch.
@@ -114,8 +114,7 @@ impl Branch {
             };
             let tree = mark(&attempt.story.id, &top, &tree).await?;
             let parents = self.parents_of(&attempt, &top).await?;
-            let message = attempt.message.clone().unwrap_or_else(|| self.names.checkpoint_message(&attempt.story, attempt.attempt));
-            let commit = self.repo.commit_as(signature, &tree, &parents.iter().collect::<Vec<_>>(), &message).await?;
+            let commit = self.repo.commit_as(signature, &tree, &parents.iter().collect::<Vec<_>>(), &attempt.message).await?;
             let files = self.repo.diff_trees(&top, &commit).await?.len();
             stacked.push(Stacked { waiting: attempt, commit, merged, files });
         }
@@ -127,7 +126,14 @@ impl Branch {
         if attempt.base == *top {
             return Ok(Merged::Clean { tree: self.repo.tree_of(&attempt.commit).await?, merged: false });
         }
-        let (tree, paths) = self.repo.merge_with_markers(top, &attempt.commit).await?;
+        // What the attempt has changed since its base counts. Commits of the agent's could bring another merge base along, and with it
+        // a merge that takes back what another story has landed.
+        let mut work = attempt.commit.clone();
+        if self.repo.parents(&work).await?.len() > 1 {
+            let tree = self.repo.tree_of(&work).await?;
+            work = self.repo.commit(&tree, &[&attempt.base], &attempt.message).await?;
+        }
+        let (tree, paths) = self.repo.merge_with_markers(top, &work).await?;
         if paths.is_empty() {
             return Ok(Merged::Clean { tree, merged: true });
         }

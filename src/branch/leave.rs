@@ -30,6 +30,8 @@ pub struct Left {
     pub kept: String,
     /// Where the original is, if it has moved since the start.
     pub moved_to: Option<Oid>,
+    /// Where the branch of an earlier run is, if an abort has put it back.
+    pub put_back: Option<Oid>,
     /// What was moved on the way.
     pub notices: Vec<Notice>,
 }
@@ -47,6 +49,8 @@ pub struct Leaving<'a> {
     pub base: &'a Base,
     /// Whether an earlier try was cut short, so that HEAD may be anywhere between.
     pub again: bool,
+    /// The number of the run.
+    pub run: u32,
 }
 
 /// What a walk of the work tree had trouble with.
@@ -93,7 +97,8 @@ impl Branch {
         workspace.recover_switch().await?;
         let refs = self.repo.refs().await?;
         let kept = refs.get(&self.names.done());
-        if leaving.again && kept.is_some() && refs.get(&self.names.branch()).is_none() {
+        // The branch may be there again: that of an earlier run, which an abort puts back.
+        if leaving.again && kept.is_some() && (refs.get(&self.names.branch()).is_none() || !self.has_run_refs(&refs)) {
             return Ok(LeavePlan::Done);
         }
         let head = workspace.head_after_agent(&refs).await?;
@@ -139,11 +144,12 @@ impl Branch {
     ///
     /// # Errors
     /// If git fails; the run's last state is under a ref by then.
-    pub async fn leave(&self, workspace: &Workspace, route: Route, plan: LeavePlan, original: &Head) -> Result<Left> {
+    pub async fn leave(&self, workspace: &Workspace, leaving: &Leaving<'_>, plan: LeavePlan) -> Result<Left> {
+        let Leaving { route, original, run, .. } = *leaving;
         let kept = self.names.done();
         let mut notices = Vec::new();
         let LeavePlan::Go { here, target, tip, head, moved_to, refs, trouble } = plan else {
-            return Ok(Left { kept, moved_to: None, notices });
+            return Ok(Left { kept, moved_to: None, put_back: None, notices });
         };
         self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip }], "git ralph finish").await?;
         let WalkTrouble { unkept, unconverted, conflicting } = *trouble;
@@ -178,8 +184,11 @@ impl Branch {
         notices.extend(workspace.clear_operations("finish")?);
         self.head_back(workspace, original, head.as_ref()).await?;
         self.index_back(workspace, moved_to.as_ref(), &target, &refs, &mut notices).await?;
-        self.drop_refs(&refs).await?;
-        Ok(Left { kept, moved_to, notices })
+        let put_back = match route {
+            Route::Cleanup => self.drop_refs(&refs).await.map(|()| None)?,
+            Route::Abort => self.drop_refs_of_aborted(&refs, run).await?,
+        };
+        Ok(Left { kept, moved_to, put_back, notices })
     }
 
     async fn check_leaving(&self, leaving: &Leaving<'_>, refs: &RefList, head: Option<&Head>) -> Result<()> {
@@ -369,11 +378,39 @@ impl Branch {
 
     /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
     pub(super) async fn drop_refs(&self, refs: &RefList) -> Result<()> {
-        let prefix = self.names.prefix();
-        let internal = |name: &str| self.names.kind(name).is_some_and(|own| own.run.is_none() && own.kind.is_internal());
-        let own = refs.below(&prefix).filter(|entry| internal(&entry.name)).map(|entry| (entry.name.clone(), entry.oid.clone()));
-        let branch = refs.get(&self.names.branch()).map(|tip| (self.names.branch(), tip.clone()));
-        let updates: Vec<RefUpdate> = branch.into_iter().chain(own).map(|(name, from)| RefUpdate::Delete { name, from }).collect();
+        let name = self.names.branch();
+        let branch = refs.get(&name).map(|tip| RefUpdate::Delete { name, from: tip.clone() });
+        let updates: Vec<RefUpdate> = branch.into_iter().chain(self.internal_refs(refs)).collect();
         self.repo.update_refs(&updates, "git ralph finish").await
+    }
+
+    /// The same, but a branch of this name that was there before the run is put back, and given. In a repeated try it is there already.
+    pub(super) async fn drop_refs_of_aborted(&self, refs: &RefList, run: u32) -> Result<Option<Oid>> {
+        if !self.has_run_refs(refs) {
+            return Ok(None);
+        }
+        let leftover = self.names.leftover(run);
+        let Some(old) = refs.get(&leftover).cloned() else { return self.drop_refs(refs).await.map(|()| None) };
+        let name = self.names.branch();
+        let branch = match refs.get(&name) {
+            Some(tip) => RefUpdate::Move { name, to: old.clone(), from: tip.clone() },
+            None => RefUpdate::Create { name, to: old.clone() },
+        };
+        let moved = RefUpdate::Delete { name: leftover, from: old.clone() };
+        let updates: Vec<RefUpdate> = [branch, moved].into_iter().chain(self.internal_refs(refs)).collect();
+        self.repo.update_refs(&updates, "git ralph abort").await?;
+        Ok(Some(old))
+    }
+
+    fn internal_refs(&self, refs: &RefList) -> Vec<RefUpdate> {
+        let is_internal = |name: &str| self.names.kind(name).is_some_and(|own| own.run.is_none() && own.kind.is_internal());
+        let prefix = self.names.prefix();
+        let own = refs.below(&prefix).filter(|entry| is_internal(&entry.name));
+        own.map(|entry| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() }).collect()
+    }
+
+    /// Whether refs are there that only an open run has: they go in one transaction with its branch.
+    fn has_run_refs(&self, refs: &RefList) -> bool {
+        [self.names.initial(), self.names.checkpoint()].iter().any(|name| refs.get(name).is_some())
     }
 }

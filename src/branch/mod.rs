@@ -23,7 +23,7 @@ pub use adopt::Adopted;
 pub use begin::{Beginning, Begun, has_begun, preflight};
 pub use bring_home::HomePlan;
 pub use gather::Gathered;
-pub use isolated::{CloneAttempt, Saved};
+pub use isolated::{ByHand, CloneAttempt, Saved, SavedEdits};
 pub use land::{Landed, Style};
 pub use landing_queue::{Conflict, LandedBefore, Stack, Stacked, Waiting};
 pub use leave::{LeavePlan, Leaving, Left, Route};

@@ -7,7 +7,7 @@ use clap::Args;
 pub struct Abort {
     /// The change; the open run of this work tree if none is named
     pub change: Option<String>,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -11,4 +11,7 @@ pub struct Demo {
     /// Delete the scratch repository at the end
     #[arg(long)]
     pub clean: bool,
+    /// Do not take time to be watched; the default without a terminal
+    #[arg(long)]
+    pub fast: bool,
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Check what a run needs, and say how to mend what is missing.
+/// Check that everything a run needs is in place, and how to fix what is not.
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Only what this change needs; every change if none is named

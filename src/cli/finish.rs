@@ -18,7 +18,7 @@ pub struct FinishArgs {
     /// Print the plan and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-/// Say what has happened in a run, and what was taken out and is kept.
+use super::count;
+
+/// Show the history of a run and the work saved from failed attempts.
 #[derive(Debug, Args)]
 pub struct LogArgs {
     /// The change; the open run of this work tree if none is named
@@ -10,10 +12,10 @@ pub struct LogArgs {
     /// Only this story; can be named alone
     pub story: Option<String>,
     /// Look at run N of the change, not at its last one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub run: Option<u32>,
     /// Print what the agent said and did in attempt N of the story
-    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true, conflicts_with = "follow")]
     pub attempt: Option<u32>,
     /// With --attempt: what the agent printed, byte for byte
     #[arg(long, requires = "attempt", conflicts_with = "json")]
@@ -21,7 +23,7 @@ pub struct LogArgs {
     /// Print what happens, as it happens, until the loop ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Print JSON; with --follow one event a line
+    /// Print JSON; with --follow one event per line
     #[arg(long)]
     pub json: bool,
 }

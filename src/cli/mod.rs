@@ -4,15 +4,20 @@ mod abort;
 mod config;
 mod demo;
 mod doctor;
+mod done;
+mod edit;
 mod finish;
+mod hint;
 mod list;
 mod log;
 mod new;
 mod prune;
 mod resume;
+mod retry;
 mod run_options;
 mod setting_options;
 mod setup;
+mod skip;
 mod start;
 mod status;
 mod stop;
@@ -20,18 +25,25 @@ mod undo;
 
 use clap::{Parser, Subcommand};
 
+use crate::config::whole_number;
+
 pub use abort::Abort;
 pub use config::ConfigArgs;
 pub use demo::Demo;
 pub use doctor::Doctor;
+pub use done::Done;
+pub use edit::Edit;
 pub use finish::FinishArgs;
+pub use hint::Hint;
 pub use list::List;
 pub use log::LogArgs;
 pub use new::New;
 pub use prune::Prune;
 pub use resume::Resume;
+pub use retry::Retry;
 pub use run_options::RunOptions;
 pub use setup::Setup;
+pub use skip::Skip;
 pub use start::Start;
 pub use status::Status;
 pub use stop::StopArgs;
@@ -51,6 +63,8 @@ pub struct Cli {
 pub enum Command {
     /// Write the file of a new change
     New(New),
+    /// Open the file of a change in your editor
+    Edit(Edit),
     /// List the changes that this repository knows, and where each stands
     List(List),
     /// Begin a run
@@ -63,9 +77,17 @@ pub enum Command {
     Abort(Abort),
     /// Take the last checkpoint back; what it held stays reachable
     Undo(UndoArgs),
-    /// Say where the run stands and what to type next
+    /// Give advice to the next attempts of a story
+    Hint(Hint),
+    /// Leave a story out
+    Skip(Skip),
+    /// Give a story a fresh set of retries
+    Retry(Retry),
+    /// Mark a story as done by hand, with your edits as its checkpoint
+    Done(Done),
+    /// Show where the run stands and what to type next
     Status(Status),
-    /// Say what has happened in a run, and what was taken out and is kept
+    /// Show the history of a run and the work saved from failed attempts
     Log(LogArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
@@ -73,7 +95,7 @@ pub enum Command {
     Prune(Prune),
     /// List every setting, its value and where it was set
     Config(ConfigArgs),
-    /// Check what a run needs, and say how to mend what is missing
+    /// Check that everything a run needs is in place, and how to fix what is not
     Doctor(Doctor),
     /// Install the manual and shell completion
     Setup(Setup),
@@ -81,5 +103,14 @@ pub enum Command {
     Demo(Demo),
     /// The scripted agent of the demo
     #[command(hide = true)]
-    DemoAgent,
+    DemoAgent {
+        /// Take time between two steps
+        #[arg(long)]
+        slowly: bool,
+    },
+}
+
+/// A number that counts from 1.
+fn count(text: &str) -> Result<u32, String> {
+    whole_number(text, 1)
 }

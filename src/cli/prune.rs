@@ -5,6 +5,9 @@ use clap::Args;
 /// Delete what finished and aborted runs keep: refs, transcripts, old stash entries. There is no way back.
 #[derive(Debug, Args)]
 pub struct Prune {
+    /// Only these refs; a branch that you kept and a later run moved aside is deleted only if it is named here
+    #[arg(value_name = "REF", conflicts_with = "change")]
+    pub refs: Vec<String>,
     /// Only of this change
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
@@ -14,7 +17,7 @@ pub struct Prune {
     /// Delete without asking
     #[arg(short, long)]
     pub yes: bool,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::count;
 use crate::config::{AgentChoice, Flags};
 
 /// How a loop is to run. Where an option stands in the help is said by a number, because most of them are in the table of settings.
@@ -14,18 +15,18 @@ pub struct RunOptions {
     #[arg(long, value_name = "STORY", display_order = 90)]
     pub only: Vec<String>,
     /// Stop after this many stories
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 100)]
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true, display_order = 100)]
     pub limit: Option<u32>,
-    /// Print one event a line on standard output
+    /// Print one event per line on standard output
     #[arg(long, conflicts_with = "dry_run", display_order = 200)]
     pub json: bool,
     /// Print the plan and do nothing
     #[arg(long, display_order = 210)]
     pub dry_run: bool,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long, conflicts_with = "verbose", display_order = 220)]
     pub quiet: bool,
-    /// Also say what the agent says; with --dry-run also the prompt
+    /// Also show the agent's output; with --dry-run also the prompt
     #[arg(short, long, display_order = 230)]
     pub verbose: bool,
     /// A command to use as the agent; the prompt comes on its standard input

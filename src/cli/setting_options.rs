@@ -37,7 +37,7 @@ fn option(key: &'static Key) -> Option<Arg> {
     Some(match (key.is_switch, key.is_list) {
         (true, _) => arg.action(ArgAction::SetTrue),
         (_, true) => arg.action(ArgAction::Append).value_name(key.option_value),
-        _ => arg.action(ArgAction::Set).value_name(key.option_value),
+        _ => arg.action(ArgAction::Set).value_name(key.option_value).allow_hyphen_values(key.is_amount),
     })
 }
 

@@ -14,7 +14,7 @@ pub struct Setup {
     /// Also write over files of the same name that are not git-ralph's
     #[arg(long, conflicts_with = "uninstall")]
     pub force: bool,
-    /// Say what would be done and do nothing
+    /// Print what would be done and do nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Say where the run stands and what to type next.
+/// Show where the run stands and what to type next.
 #[derive(Debug, Default, Args)]
 pub struct Status {
     /// The change; the open run of this work tree if none is named

@@ -10,7 +10,7 @@ pub struct StopArgs {
     /// End the attempt that is under way
     #[arg(long)]
     pub now: bool,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long)]
     pub quiet: bool,
 }

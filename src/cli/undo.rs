@@ -10,7 +10,7 @@ pub struct UndoArgs {
     /// Take back every checkpoint after that of STORY
     #[arg(long, value_name = "STORY")]
     pub to: Option<String>,
-    /// Say only what is wrong
+    /// Print errors and warnings only
     #[arg(short, long)]
     pub quiet: bool,
 }

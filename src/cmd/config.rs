@@ -1,23 +1,33 @@
 //! `git ralph config`: every setting as it holds here, and where it was set.
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use super::context::Context;
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, Flags, Settings, unknown_entries};
-use crate::error::ExitStatus;
+use crate::config::{
+    BadValue, Environment, Flags, OutputStyle, Scope, Settings, change_file_schema, list_bad, resolve_without_bad, unknown_entries,
+};
+use crate::error::{ExitStatus, words};
 use crate::report::{Line, Tone, config_json, config_text, output};
+use crate::run::LoadedChange;
+use crate::shell_word::quoted;
 use crate::story::ChangeName;
 
-/// Lists the settings.
+/// Lists the settings. What cannot be read is named, and keeps nothing else from the list.
 pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<ExitStatus> {
-    let context = Context::open(environment).await?;
+    if args.schema {
+        output::data(&output::json(&change_file_schema()));
+        return Ok(ExitStatus::Done);
+    }
+    let context = Context::open_leniently(environment).await?;
     let (change, flags) = subject(&context, args)?;
-    let settings = match &change {
-        Some(name) => context.changes.load(name)?.settings(&flags, &context.config)?,
-        None => Settings::resolve(&flags, None, &context.config)?,
-    };
-    let listed = settings.listing(&context.config);
+    let (loaded, broken) = loaded(&context, change.as_ref())?;
+    let (settings, mut bad) = resolve_without_bad(&context.config, |config| match &loaded {
+        Some(loaded) => loaded.settings(&flags, config),
+        None => Settings::resolve(&flags, None, config),
+    })?;
+    let mut listed = settings.listing(&context.config);
+    list_bad(&mut listed, &bad);
     output::data(&if args.json {
         output::json(&config_json(change.as_ref().map(ChangeName::as_str), &listed))
     } else {
@@ -27,7 +37,32 @@ pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<ExitStat
         let suggestion = crate::nearest::said(near);
         output::message(&Line::new(Tone::Warning, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin())));
     }
-    Ok(ExitStatus::Done)
+    bad.extend(resolve_without_bad(&context.config, |config| OutputStyle::resolve(&context.environment, config))?.1);
+    for bad in &bad {
+        output::failure("error", &bad.to_string(), &unset(bad));
+    }
+    if let Some(broken) = &broken {
+        output::failure("error", &words(broken), &[]);
+    }
+    Ok(if bad.is_empty() && broken.is_none() { ExitStatus::Done } else { ExitStatus::Fatal })
+}
+
+/// The change; or why it cannot be read, if it has a file.
+fn loaded(context: &Context, change: Option<&ChangeName>) -> Result<(Option<LoadedChange>, Option<Error>)> {
+    let Some(name) = change else { return Ok((None, None)) };
+    match context.changes.load(name) {
+        Ok(loaded) => Ok((Some(loaded), None)),
+        Err(error) if context.store.change_file(name).exists() => Ok((None, Some(error))),
+        Err(error) => Err(error),
+    }
+}
+
+/// The command that removes a bad value.
+fn unset(bad: &BadValue) -> Vec<String> {
+    match bad.entry.scope {
+        Scope::Command => Vec::new(),
+        scope => vec![format!("git config --{scope} --unset-all {}", quoted(&bad.key))],
+    }
 }
 
 /// The named change, or that of the open run with what its `start` was told.

@@ -11,11 +11,11 @@ use crate::config::{Environment, GitConfig, OutputStyle, git_timeout};
 use crate::error::Problem;
 use crate::git::{Git, Limits, Place, Repo, discover, is_anonymous};
 use crate::process::page;
-use crate::report::output;
+use crate::report::{clean, output};
 use crate::run::{ChangeReader, RunDir, RunState, Site, StateBackup, Store, read_config};
 use crate::safe_read;
 use crate::shell_word::quoted;
-use crate::story::{ChangeName, StoryId};
+use crate::story::{ChangeName, Story, StoryId};
 use crate::workspace::{WorkspaceOwner, workspace_directory};
 
 /// The place, its configuration and its runs.
@@ -41,6 +41,8 @@ pub struct Context {
 enum Purpose {
     Look,
     Work,
+    /// To list settings, whatever is wrong with them.
+    List,
 }
 
 /// Asks where we are and what is configured.
@@ -64,10 +66,30 @@ fn check_knows(store: &Store, place: &Place, owner: &WorkspaceOwner, workspace: 
     )
 }
 
+/// No more stories than this are named in an error.
+const MOST_NAMED: usize = 10;
+
+/// The error about a story that the change does not have.
+pub fn no_story(change: &ChangeName, typed: &str, stories: &[Story]) -> Problem {
+    let near = crate::nearest::to(typed, stories.iter().map(|story| story.id.as_str()));
+    let text = format!("'{change}' has no story '{}'", typed.escape_debug());
+    let known: Vec<&str> = stories.iter().map(|story| story.id.as_str()).collect();
+    let rest = match near {
+        None if known.len() <= MOST_NAMED => format!(", only {}", clean(&known.join(", "))),
+        near => crate::nearest::said(near),
+    };
+    Problem::fatal(text + &rest).mistyped(typed, near)
+}
+
 impl Context {
     /// Finds out where we are.
     pub async fn open(environment: Environment) -> Result<Self> {
         Self::open_for(Purpose::Look, environment).await
+    }
+
+    /// The same where a bad value of a setting must not be in the way.
+    pub async fn open_leniently(environment: Environment) -> Result<Self> {
+        Self::open_for(Purpose::List, environment).await
     }
 
     /// The same, for somebody who is going to commit.
@@ -89,18 +111,27 @@ impl Context {
             (place, config) = look(&plain).await.with_context(|| format!("this is a workspace of {}", owner.top.display()))?;
         }
         let anonymous = match purpose {
-            Purpose::Look => false,
+            Purpose::Look | Purpose::List => false,
             Purpose::Work if config.names_the_user() && !plain.names_somebody() => false,
             Purpose::Work => is_anonymous(&plain).await?,
         };
-        output::set_style(OutputStyle::resolve(&environment, &config)?);
+        let is_lenient = matches!(purpose, Purpose::List);
+        output::set_style(match OutputStyle::resolve(&environment, &config) {
+            Err(_) if is_lenient => OutputStyle::usual(&environment),
+            style => style?,
+        });
         let mut git = Git::pinned(&place.git_dir, &place.top, environment.for_git());
-        if let Some(limit) = git_timeout(&config)? {
-            git = git.with_limits(Limits { query: limit.value, work: limit.value });
+        match git_timeout(&config) {
+            Err(_) if is_lenient => {}
+            limit => {
+                if let Some(limit) = limit? {
+                    git = git.with_limits(Limits { query: limit.value, work: limit.value });
+                }
+            }
         }
         let store = Store::new(place.ralph_dir()).with_state_home(environment.state_home().as_deref());
         let store = match purpose {
-            Purpose::Look => store,
+            Purpose::Look | Purpose::List => store,
             Purpose::Work => store.for_decisions(),
         };
         if let Some(owner) = &owner {
@@ -137,11 +168,7 @@ impl Context {
         if let Some(story) = stories.iter().find(|story| story.id.as_str() == text) {
             return Ok(story.id.clone());
         }
-        let suggestion = crate::nearest::suggestion(text, stories.iter().map(|story| story.id.as_str()));
-        let text = text.escape_debug();
-        bail!(
-            Problem::fatal(format!("'{0}' has no story '{text}'{suggestion}", run.change)).hint(format!("git ralph status {}", run.change))
-        )
+        bail!(no_story(&run.change, text, &stories).hint(format!("git ralph status {}", run.change)))
     }
 
     /// git as the user would call it here, with none of our overrides.
@@ -183,18 +210,27 @@ impl Context {
                 _ => bail!(self.no_open_run(&name)?),
             };
         }
+        match self.open_run_if_any()? {
+            Some(run) => Ok(run),
+            None => bail!(Problem::refused("there is no open run in this work tree").hint("git ralph list")),
+        }
+    }
+
+    /// The one open run of this work tree, if there is one; in a workspace, the run that it belongs to.
+    pub fn open_run_if_any(&self) -> Result<Option<(RunDir, RunState)>> {
+        if let Some(name) = &self.workspace_of {
+            return Ok(self.store.last(&Self::name(name)?)?.filter(|(_, state)| !state.is_closed()));
+        }
         let worktree = self.repo.place.worktree_id();
         let mut runs = self.store.open_runs()?;
         runs.retain(|(_, state)| state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree));
         if runs.len() > 1 {
             let hints = runs.iter().map(|(run, _)| format!("git ralph status {}", run.change));
             let problem = Problem::refused("more than one run is open in this work tree: name one of them");
-            bail!(hints.fold(problem, Problem::hint));
+            let names = runs.iter().map(|(run, _)| run.change.to_string()).collect();
+            bail!(hints.fold(problem, Problem::hint).one_of(names));
         }
-        match runs.pop() {
-            Some(run) => Ok(run),
-            None => bail!(Problem::refused("there is no open run in this work tree").hint("git ralph list")),
-        }
+        Ok(runs.pop())
     }
 
     fn no_open_run(&self, name: &ChangeName) -> Result<Problem> {
@@ -202,8 +238,9 @@ impl Context {
         if known.contains(name) {
             return Ok(Problem::refused(format!("there is no open run of '{name}'")).hint(format!("git ralph start {name}")));
         }
-        let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
-        Ok(Problem::refused(format!("there is no open run of '{name}'{suggestion}")).hint("git ralph list"))
+        let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
+        let problem = Problem::refused(format!("there is no open run of '{name}'{}", crate::nearest::said(near)));
+        Ok(problem.hint("git ralph list").mistyped(name.as_str(), near))
     }
 
     /// What a run needs of all this.

@@ -2,16 +2,18 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::start;
-use crate::cli::{Demo, RunOptions, Start};
+use crate::cli::{Demo, FinishArgs, RunOptions, Start};
 use crate::config::{Environment, Finish, Flags};
 use crate::error::{ExitStatus, Problem};
 use crate::git::Git;
 use crate::report::output;
+use crate::shell_word::quoted;
 
 const CHANGE: &str = r#"title = "A greeter"
 context = "A greeter in plain shell: greet.sh, with its tests in check.sh."
@@ -35,6 +37,24 @@ prompt = "greet.sh --shout NAME prints in capitals."
 after = ["name"]
 "#;
 
+const LANGUAGES: &str = r#"title = "Greetings in other languages"
+verify = ["sh check.sh"]
+order = "any"
+jobs = 2
+
+[[story]]
+id = "french"
+title = "Greet in French"
+
+[[story]]
+id = "german"
+title = "Greet in German"
+
+[[story]]
+id = "spanish"
+title = "Greet in Spanish"
+"#;
+
 const CHECK: &str = r#"# The gate: every line that has been promised so far must hold.
 [ ! -f greet.sh ] || [ "$(sh greet.sh)" = "Hello, world" ] || { echo "greet.sh without a name is wrong: $(sh greet.sh)"; exit 1; }
 if grep -q shout greet.sh 2>/dev/null; then
@@ -42,41 +62,126 @@ if grep -q shout greet.sh 2>/dev/null; then
 fi
 "#;
 
+const NEXT: &str = "
+== where to go next
+In a repository of yours:
+
+  git ralph doctor           which agents are installed, and whether they work
+  git ralph new <change>     writes a change file; fill in the stories
+  git ralph start <change>   works through them
+  git ralph setup            installs the manual (git help ralph) and shell completion
+";
+
+/// How long a section that is meant to be watched stays before the next one.
+const READING: Duration = Duration::from_millis(1500);
+
 /// Shows the loop.
 pub async fn run(args: Demo, environment: Environment) -> Result<ExitStatus> {
     let (dir, scratch) = place(&args)?;
-    let git = Git::plain(dir.clone(), isolated(&environment));
-    prepare(&git, &dir).await?;
-    section("the change", &format!("{}/.git/ralph/greeter.toml", dir.display()));
-    output::data(CHANGE);
-    section("the loop", "git ralph start greeter -- <scripted agent>");
-    let agent = std::env::current_exe().context("cannot find this program")?;
-    let run = RunOptions {
-        agent_command: vec![agent.to_string_lossy().into_owned(), "demo-agent".to_owned()],
-        settings: Flags { finish: Some(Finish::Ask), ..Flags::default() },
-        ..RunOptions::default()
+    let show = Show {
+        git: Git::plain(dir.clone(), isolated(&environment)),
+        inside: environment.moved_to(&dir, isolated(&environment)),
+        dir,
+        slowly: environment.can_draw() && !args.fast,
     };
-    let inside = environment.moved_to(&dir, isolated(&environment));
-    let started = Start { change: Some("greeter".to_owned()), restart: false, run };
-    let ending = start::run(started, inside.clone()).await?;
-    if ending != ExitStatus::Done {
-        return Ok(ending);
-    }
-    section("the checkpoints", "git log --oneline ralph/greeter");
-    output::data(&(git.call(["log", "--format=%h %s", "ralph/greeter"]).line().await? + "\n"));
-    section("what failed is kept", "git for-each-ref refs/ralph/greeter/attempts");
-    output::data(&(git.call(["for-each-ref", "--format=%(refname)", "refs/ralph/greeter/attempts"]).line().await? + "\n"));
-    section("the end", "git ralph finish --cleanup greeter");
-    let finish = crate::cli::FinishArgs { change: Some("greeter".to_owned()), cleanup: true, keep: false, dry_run: false, quiet: false };
-    super::finish::run(&finish, inside).await?;
-    section("everything is uncommitted on the original branch", "git status --short --branch");
-    output::data(&(git.call(["status", "--short", "--branch"]).line().await? + "\n"));
+    show.prepare().await?;
+    let ending = show.play().await?;
     match scratch {
         Some(scratch) if args.clean => scratch.close().context("cannot delete the scratch repository")?,
         Some(scratch) => output::data(&format!("\nthe scratch repository is {}\n", scratch.keep().display())),
         None => {}
     }
-    Ok(ExitStatus::Done)
+    Ok(ending)
+}
+
+/// A demo that is being shown.
+struct Show {
+    git: Git,
+    /// The environment in the scratch repository.
+    inside: Environment,
+    dir: PathBuf,
+    /// Whether it takes time, so that a person can follow.
+    slowly: bool,
+}
+
+impl Show {
+    async fn play(&self) -> Result<ExitStatus> {
+        self.section("the change", &format!("{}/.git/ralph/greeter.toml", self.dir.display())).await;
+        output::data(CHANGE);
+        self.section("the loop, with a scripted agent (its tokens and costs are made up)", "git ralph start greeter").await;
+        let ending = self.start("greeter").await?;
+        if ending != ExitStatus::Done {
+            return Ok(ending);
+        }
+        self.section("the checkpoints", "git log --oneline ralph/greeter").await;
+        self.show(&["log", "--format=%h %s", "ralph/greeter"]).await?;
+        self.section("work of failed attempts is saved", "git for-each-ref refs/ralph/greeter/attempts").await;
+        self.show(&["for-each-ref", "--format=%(refname)", "refs/ralph/greeter/attempts"]).await?;
+        self.section("the end", "git ralph finish --cleanup greeter").await;
+        self.finish("greeter").await?;
+        self.section("everything is uncommitted on the original branch", "git status --short --branch").await;
+        self.show(&["status", "--short", "--branch"]).await?;
+
+        self.section("two stories at a time, in private clones (jobs = 2)", "git ralph start languages").await;
+        let ending = self.start("languages").await?;
+        if ending != ExitStatus::Done {
+            return Ok(ending);
+        }
+        self.section("your checkout was not touched; now the result is merged into it", "git ralph finish --cleanup languages").await;
+        self.finish("languages").await?;
+        self.show(&["status", "--short", "--branch"]).await?;
+        output::data(NEXT);
+        Ok(ExitStatus::Done)
+    }
+
+    async fn start(&self, change: &str) -> Result<ExitStatus> {
+        let run = RunOptions { settings: Flags { finish: Some(Finish::Ask), ..Flags::default() }, ..RunOptions::default() };
+        start::run(Start { change: Some(change.to_owned()), restart: false, run }, self.inside.clone()).await
+    }
+
+    async fn finish(&self, change: &str) -> Result<()> {
+        let finish = FinishArgs { change: Some(change.to_owned()), cleanup: true, keep: false, dry_run: false, quiet: false };
+        super::finish::run(&finish, self.inside.clone()).await.map(drop)
+    }
+
+    async fn show(&self, args: &[&str]) -> Result<()> {
+        output::data(&(self.git.call(args.iter().copied()).line().await? + "\n"));
+        Ok(())
+    }
+
+    async fn section(&self, title: &str, command: &str) {
+        if self.slowly {
+            tokio::time::sleep(READING).await;
+        }
+        output::data(&format!("\n{} {command}\n", console::style(format!("== {title}:")).bold()));
+    }
+
+    async fn prepare(&self) -> Result<()> {
+        let (git, dir) = (&self.git, &self.dir);
+        git.call(["init", "-q", "-b", "main"]).output().await?;
+        fs::write(dir.join("README.md"), "# A greeter\n")?;
+        fs::write(dir.join("check.sh"), CHECK)?;
+        git.call(["add", "-A"]).output().await?;
+        git.call(["commit", "-q", "-m", "A greeter to be"]).output().await?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let slowly = if self.slowly { " --slowly" } else { "" };
+        let command = format!("{} demo-agent{slowly}", quoted(&program.to_string_lossy()));
+        let name = "demo";
+        let settings = [
+            ("ralph.agent".to_owned(), name),
+            (format!("ralph.{name}.format"), "claude"),
+            (format!("ralph.{name}.cmd"), command.as_str()),
+            // The demo itself does what the hints say.
+            ("advice.ralphNextStep".to_owned(), "false"),
+        ];
+        for (key, value) in &settings {
+            git.call(["config", key, value]).output().await?;
+        }
+        fs::create_dir_all(dir.join(".git/ralph"))?;
+        fs::write(dir.join(".git/ralph/greeter.toml"), CHANGE)?;
+        fs::write(dir.join(".git/ralph/languages.toml"), LANGUAGES)?;
+        Ok(())
+    }
 }
 
 fn place(args: &Demo) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
@@ -96,17 +201,6 @@ fn place(args: &Demo) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     }
 }
 
-async fn prepare(git: &Git, dir: &Path) -> Result<()> {
-    git.call(["init", "-q", "-b", "main"]).output().await?;
-    fs::write(dir.join("README.md"), "# A greeter\n")?;
-    fs::write(dir.join("check.sh"), CHECK)?;
-    git.call(["add", "-A"]).output().await?;
-    git.call(["commit", "-q", "-m", "A greeter to be"]).output().await?;
-    fs::create_dir_all(dir.join(".git/ralph"))?;
-    fs::write(dir.join(".git/ralph/greeter.toml"), CHANGE)?;
-    Ok(())
-}
-
 /// The demo is the same everywhere: no configuration but its own, an identity of its own.
 fn isolated(environment: &Environment) -> Vec<(OsString, OsString)> {
     let mut env = environment.for_git();
@@ -120,8 +214,4 @@ fn isolated(environment: &Environment) -> Vec<(OsString, OsString)> {
     ];
     env.extend(own.map(|(name, value)| (name.into(), value.into())));
     env
-}
-
-fn section(title: &str, command: &str) {
-    output::data(&format!("\n== {title}: {command}\n"));
 }

@@ -3,14 +3,16 @@
 use anyhow::{Result, bail};
 
 use super::context::Context;
-use super::session::{ask_completion, brief, finish_commands, take_up};
+use super::ending::{Asked, ask_completion, finish_commands, say_what_follows};
+use super::log::summary;
+use super::session::{brief, take_up};
 use crate::branch::dry_run;
 use crate::cli::FinishArgs;
 use crate::config::{Environment, Finish};
 use crate::error::{ExitStatus, Problem};
 use crate::git::Oid;
 use crate::names::Names;
-use crate::report::{ask, output};
+use crate::report::output;
 
 /// Ends a run.
 pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStatus> {
@@ -35,15 +37,18 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
         let problem = Problem::refused("cleanup or keep? neither is given, and there is no terminal to ask on");
         bail!(finish_commands(&name, state.is_isolated()).into_iter().fold(problem, Problem::hint));
     }
-    let mut open = take_up(&context, run, &state, brief(args.quiet)).await?;
     let mode = match args.mode() {
         Some(mode) => mode,
-        None => match ask_completion(&open).await? {
-            ask::Answer::Chosen(mode) => mode,
-            ask::Answer::Later => return Ok(ExitStatus::NotPossible),
-            ask::Answer::Interrupted => return Ok(ExitStatus::Interrupted),
+        None => match ask_completion(&run, &state, &summary(&context, &run, &state).await?).await? {
+            Asked::Chosen(mode) => mode,
+            Asked::Later { .. } => return Ok(ExitStatus::NotPossible),
+            Asked::Interrupted { .. } => return Ok(ExitStatus::Interrupted),
         },
     };
+    let mut open = take_up(&context, run, &state, brief(args.quiet)).await?;
     open.finish(mode).await?;
+    if !args.quiet {
+        say_what_follows(mode, &open.state, &name);
+    }
     Ok(ExitStatus::Done)
 }

@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::context::Context;
 use crate::cli::List;
-use crate::config::Environment;
-use crate::error::ExitStatus;
-use crate::report::{clean, output, state_styled};
-use crate::run::Phase;
+use crate::config::{Advice, Environment};
+use crate::error::{ExitStatus, words};
+use crate::report::{Line, Summary, Tone, clean, output, run_word, state_styled};
 use crate::story::{Change, ChangeName};
 
 #[derive(Serialize)]
@@ -40,17 +39,16 @@ pub async fn run(args: &List, environment: Environment) -> Result<ExitStatus> {
         let _ = writeln!(text, "{:<width$}  {:<11}  {:>3}/{total:<3}  {note}", row.change, state_styled(&row.state), row.done);
     }
     output::data(&text);
+    if rows.is_empty() {
+        output::message(&Line::new(Tone::Plain, "there are no changes yet"));
+        output::advise(Advice::NextStep, &["git ralph new my-change".to_owned()]);
+    }
     Ok(ExitStatus::Done)
 }
 
 fn row(context: &Context, name: &ChangeName) -> Result<Row> {
     let last = context.store.last(name)?;
-    let state = match last.as_ref().map(|(_, state)| &state.phase) {
-        None => "not started",
-        Some(Phase::Finished(_)) => "finished",
-        Some(Phase::Aborted) => "aborted",
-        Some(_) => "open",
-    };
+    let is_open = last.as_ref().is_some_and(|(_, state)| !state.is_closed());
     // Of a change whose file is gone only its runs are known.
     let change = match context.changes.load(name) {
         Err(_) if !context.store.change_file(name).exists() => None,
@@ -60,9 +58,13 @@ fn row(context: &Context, name: &ChangeName) -> Result<Row> {
     let before = change.as_ref().and_then(|change| change.as_ref().ok()).map_or(0, marked);
     let (title, total, error) = match change {
         Some(Ok(change)) => (change.title, Some(change.stories.len()), None),
-        Some(Err(error)) => (None, None, Some(format!("{error:#}"))),
+        Some(Err(error)) => (None, None, words(&error).lines().next().map(str::to_owned)),
         None => (None, None, None),
     };
-    let done = last.map_or(0, |(_, state)| state.stories.keys().filter(|id| state.has_landed(id)).count()).max(before);
-    Ok(Row { change: name.to_string(), title, state: state.to_owned(), done, total, error })
+    let (state, done) = last.map_or(("not started", 0), |(run, state)| {
+        let summary = Summary::new(name, &state, &context.changes.stories(&run, &state));
+        (run_word(&state.phase, &summary), state.stories.keys().filter(|id| state.has_landed(id)).count())
+    });
+    let state = if error.is_some() && !is_open { "broken" } else { state };
+    Ok(Row { change: name.to_string(), title, state: state.to_owned(), done: done.max(before), total, error })
 }

@@ -13,11 +13,11 @@ use crate::config::{AgentChoice, Environment};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::report::{
-    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, attempt_json, attempt_text, log_json, log_text, output, said_line,
+    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, Summary, attempt_json, attempt_text, log_json, log_text, output, said_line,
 };
 use crate::run::{RunDir, RunState, Transcript};
 use crate::safe_read;
-use crate::shell_word::quoted;
+use crate::shell_word::git_ralph;
 use crate::story::{ChangeName, StoryId};
 
 /// How much of the end of a gate's output or of standard error is shown.
@@ -45,7 +45,10 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus>
     }
     let kept = kept(&context, &run.change, &chronicle, story.as_ref()).await?;
     let owner = context.store.owner(state);
-    let view = LogView::new(&chronicle, &context.changes.stories(run, state), story.as_ref(), owner, kept).after(earlier(&context, run)?);
+    // A summary is about the run as a whole.
+    let whole = if story.is_none() { Some(summary(&context, run, state).await?) } else { None };
+    let stories = context.changes.stories(run, state);
+    let view = LogView::new(&chronicle, &stories, story.as_ref(), owner, kept).with_summary(whole).after(earlier(&context, run)?);
     if args.json {
         output::data(&log_json(&view));
     } else {
@@ -59,6 +62,21 @@ pub fn chronicle(run: &RunDir) -> Result<Chronicle> {
     let mut chronicle = Chronicle::default();
     run.replay(|record| chronicle.take(record))?;
     Ok(chronicle)
+}
+
+/// The run in a few lines.
+pub async fn summary(context: &Context, run: &RunDir, state: &RunState) -> Result<Summary> {
+    let stories = context.changes.stories(run, state);
+    let changes = match (&state.initial, &state.base) {
+        // What was pruned cannot be counted.
+        (Some(initial), Some(base)) => context.repo.diff_stat(initial, &base.checkpoint).await.ok(),
+        _ => None,
+    };
+    let (refs, names) = (context.repo.refs().await?, Names::new(&run.change));
+    let prefix = names.prefix();
+    let saved = refs.below(&prefix).map(|entry| entry.name.as_str());
+    let summary = Summary::new(&run.change, state, &stories).within(chronicle(run)?.milliseconds());
+    Ok(summary.with_changes(changes).with_saved(&names, saved))
 }
 
 /// The runs of the change before this one.
@@ -95,11 +113,10 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
     let Some(view) = chronicle.attempt(&story, number) else {
         let numbers: Vec<String> = chronicle.numbers(&story).iter().map(u32::to_string).collect();
         let known = if numbers.is_empty() { "none yet".to_owned() } else { format!("only {}", numbers.join(", ")) };
-        bail!(Problem::fatal(format!("'{story}' has no attempt {number}, {known}")).hint(format!(
-            "git ralph log {} {}",
-            run.change,
-            quoted(story.as_str())
-        )))
+        bail!(
+            Problem::fatal(format!("'{story}' has no attempt {number}, {known}"))
+                .hint(git_ralph("log", &[run.change.as_str(), story.as_str()]))
+        )
     };
     let dir = run.attempt(&story, number);
     let stdout = dir.join("stdout");
@@ -151,7 +168,7 @@ fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryI
         several => {
             let problem = Problem::fatal(format!("attempt {number} of which story?"));
             bail!(several.iter().take(5).fold(problem, |problem, story| {
-                problem.hint(format!("git ralph log --attempt {number} -- {} {}", run.change, quoted(story.as_str())))
+                problem.hint(git_ralph(&format!("log --attempt {number}"), &[run.change.as_str(), story.as_str()]))
             }))
         }
     }
@@ -198,26 +215,24 @@ fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
         }
         candidates.extend(stories.iter().map(|story| story.id.to_string()));
     }
-    let suggestion = crate::nearest::suggestion(first, candidates.iter().map(String::as_str));
-    bail!(Problem::fatal(format!("there is no change and no story '{}'{suggestion}", first.escape_debug())).hint("git ralph list"))
+    let near = crate::nearest::to(first, candidates.iter().map(String::as_str));
+    let problem = Problem::fatal(format!("there is no change and no story '{}'{}", first.escape_debug(), crate::nearest::said(near)));
+    bail!(problem.hint("git ralph list").mistyped(first, near))
 }
 
-/// The open run of this work tree; where none is, the last run of the only change that has any.
+/// The open run of this work tree; where none is, the run in which something happened last.
 fn usual(context: &Context) -> Result<(RunDir, RunState)> {
     if let Ok(open) = context.open_run(None) {
         return Ok(open);
     }
-    let mut last = Vec::new();
+    let mut runs = Vec::new();
     for name in context.store.changes_with_runs()? {
-        last.extend(context.store.last(&name)?);
-    }
-    match (last.pop(), last.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (None, _) => bail!(Problem::refused("there is no run to look back at").hint("git ralph list")),
-        (Some((run, _)), false) => {
-            let names = last.iter().map(|(run, _)| &run.change).chain([&run.change]);
-            let problem = Problem::refused("which change? no run is open in this work tree, and several changes have runs");
-            bail!(names.fold(problem, |problem, name| problem.hint(format!("git ralph log {name}"))))
+        if let Some((run, state)) = context.store.last(&name)? {
+            runs.push((chronicle(&run)?.last(), run, state));
         }
+    }
+    match runs.into_iter().max_by_key(|(last, ..)| *last) {
+        Some((_, run, state)) => Ok((run, state)),
+        None => bail!(Problem::refused("there is no run to look back at").hint("git ralph list")),
     }
 }

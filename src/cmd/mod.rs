@@ -1,54 +1,72 @@
 //! One file a command: each wires the parts together and does nothing else.
 
 mod abort;
+mod attend;
 mod config;
 mod context;
 mod demo;
 mod demo_agent;
+mod denied;
 mod doctor;
+mod done;
+mod edit;
+mod ending;
 mod finish;
 mod follow;
+mod hint;
 mod list;
 mod log;
 mod new;
 mod prune;
 mod resume;
+mod retry;
 mod revive;
 mod session;
 mod setup;
+mod skip;
 mod start;
 mod status;
+mod steering;
 mod stop;
 mod undo;
+mod usage;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::cli::{Cli, Command, Status};
 use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
 use crate::run::attempt;
 
+pub use denied::remedy;
+pub use usage::usage_error;
+
 /// The name of a command, if it changes something. An agent and its gates may look at their run, and do nothing to it.
 fn changing(command: &Command) -> Option<&'static str> {
     match command {
         Command::New(_) => Some("new"),
+        Command::Edit(_) => Some("edit"),
         Command::Start(_) => Some("start"),
         Command::Resume(_) => Some("resume"),
         Command::Finish(_) => Some("finish"),
         Command::Abort(_) => Some("abort"),
         Command::Undo(_) => Some("undo"),
+        Command::Hint(_) => Some("hint"),
+        Command::Skip(_) => Some("skip"),
+        Command::Retry(_) => Some("retry"),
+        Command::Done(_) => Some("done"),
         Command::Stop(_) => Some("stop"),
         Command::Prune(_) => Some("prune"),
         Command::Setup(_) => Some("setup"),
         // The demo has a repository of its own.
-        Command::Demo(_) | Command::DemoAgent => None,
+        Command::Demo(_) | Command::DemoAgent { .. } => None,
         Command::List(_) | Command::Status(_) | Command::Log(_) | Command::Config(_) | Command::Doctor(_) => None,
     }
 }
 
 /// Does what the command line says.
 pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
-    let environment = Environment::capture()?;
+    let environment = Environment::capture().context("cannot find out the current directory")?;
     if let (Some(_), Some(name)) = (environment.get(attempt::MARK), cli.command.as_ref().and_then(changing)) {
         bail!(
             Problem::refused(format!("'git ralph {name}' cannot be called from inside an attempt (RALPH_RUN is set)"))
@@ -57,12 +75,17 @@ pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
     }
     match cli.command.unwrap_or(Command::Status(Status::default())) {
         Command::New(args) => new::run(&args, environment).await,
+        Command::Edit(args) => edit::run(&args, environment).await,
         Command::List(args) => list::run(&args, environment).await,
         Command::Start(args) => start::run(*args, environment).await,
         Command::Resume(args) => resume::run(*args, environment).await,
         Command::Finish(args) => finish::run(&args, environment).await,
         Command::Abort(args) => abort::run(&args, environment).await,
         Command::Undo(args) => undo::run(&args, environment).await,
+        Command::Hint(args) => hint::run(args, environment).await,
+        Command::Skip(args) => skip::run(&args, environment).await,
+        Command::Retry(args) => retry::run(&args, environment).await,
+        Command::Done(args) => done::run(args, environment).await,
         Command::Status(args) => status::run(&args, environment).await,
         Command::Log(args) => log::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
@@ -71,6 +94,6 @@ pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
         Command::Doctor(args) => doctor::run(&args, environment).await,
         Command::Setup(args) => setup::run(&args, &environment),
         Command::Demo(args) => demo::run(args, environment).await,
-        Command::DemoAgent => demo_agent::run(&environment).await,
+        Command::DemoAgent { slowly } => demo_agent::run(&environment, slowly).await,
     }
 }

@@ -8,11 +8,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
+use super::edit;
 use crate::cli::New;
-use crate::config::{Advice, Environment, change_file_template, sourced_change_file};
+use crate::config::{Advice, Environment, change_file_schema, change_file_template, sourced_change_file};
 use crate::error::{ExitStatus, Problem};
 use crate::report::{Line, Tone, ask, clean, output};
 use crate::run::{SourcePlace, sources_in};
+use crate::safe_read;
 use crate::story::ChangeName;
 use crate::story::source::{Kind, Material, Sourced, count_boxes};
 
@@ -37,7 +39,13 @@ pub async fn run(args: &New, environment: Environment) -> Result<ExitStatus> {
         None => {
             create(&context, &name, &path, &change_file_template(name.as_str()))?;
             output::data(&format!("{}\n", path.display()));
-            output::advise(Advice::NextStep, &[format!("fill it in, then: git ralph start {name}")]);
+            if context.environment.interactive && ask::agreed("Open it in your editor now?".to_owned()).await? == ask::Answer::Chosen(()) {
+                return edit::open(&context, &name).await;
+            }
+            output::advise(
+                Advice::NextStep,
+                &[format!("git ralph edit {name}    to fill in its stories"), format!("git ralph start {name}   when you have")],
+            );
             Ok(ExitStatus::Done)
         }
     }
@@ -61,12 +69,27 @@ async fn offered(context: &Context) -> Result<ask::Answer<Option<String>>> {
 
 fn create(context: &Context, name: &ChangeName, path: &Path, text: &str) -> Result<()> {
     fs::create_dir_all(context.store.root()).with_context(|| format!("cannot create {}", context.store.root().display()))?;
+    let schema = context.store.schema_file();
+    write_schema(&schema).with_context(|| format!("cannot write {}", schema.display()))?;
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(exists_already(path, name)),
         Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
     };
     Ok(file.write_all(text.as_bytes())?)
+}
+
+/// Writes the schema that the first line of a change file names. A link in its place is replaced, not followed.
+fn write_schema(path: &Path) -> io::Result<()> {
+    let text = output::json(&change_file_schema());
+    if safe_read::text(path).is_ok_and(|known| known == text) {
+        return Ok(());
+    }
+    // The errors of a temporary file name its path, which means nothing to the user.
+    let plain = |error: &io::Error| io::Error::from(error.kind());
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path)).map_err(|error| plain(&error))?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path).map(drop).map_err(|error| plain(&error.error))
 }
 
 fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path) -> Result<ExitStatus> {

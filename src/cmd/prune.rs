@@ -4,10 +4,11 @@ use anyhow::{Result, bail};
 
 use super::context::Context;
 use crate::cli::Prune;
-use crate::config::Environment;
+use crate::config::{Advice, Environment};
 use crate::error::{ExitStatus, Problem};
 use crate::report::{Line, Tone, ask, output, prune_text, prune_words};
-use crate::run::{Lock, Prunable};
+use crate::run::{Lock, Prunable, Scope};
+use crate::shell_word::{git_ralph, quoted};
 use crate::story::ChangeName;
 
 /// Deletes what finished and aborted runs keep.
@@ -15,9 +16,14 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
     let mut context = Context::open(environment).await?;
     context.store = context.store.for_decisions();
     let only = args.change.as_deref().map(Context::name).transpose()?;
+    let scope = Scope { change: only.as_ref(), refs: &args.refs };
     let around = context.workspaces_around();
     let _lock = if args.dry_run { None } else { Some(lock(&context)?) };
-    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), only.as_ref()).await?;
+    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), scope).await?;
+    check_named(&found, &args.refs)?;
+    if !args.quiet {
+        say_spared(&found);
+    }
     if found.is_empty() {
         check_known(&context, only.as_ref())?;
         say(args, "nothing to prune");
@@ -40,7 +46,7 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
             ask::Answer::Interrupted => return Ok(ExitStatus::Interrupted),
         }
     }
-    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), only.as_ref()).await?.still_of(&found);
+    let found = Prunable::find(&context.repo, &context.store, around.as_deref(), scope).await?.still_of(&found);
     found.delete(&context.repo).await?;
     say(args, &format!("deleted: {}", prune_words(&found)));
     Ok(ExitStatus::Done)
@@ -52,12 +58,33 @@ fn say(args: &Prune, text: &str) {
     }
 }
 
+/// Refuses to delete a ref that is not one of a closed run.
+fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
+    let is_found = |name: &&String| found.refs.iter().any(|entry| entry.name == **name);
+    match named.iter().find(|name| !is_found(name)) {
+        Some(name) => bail!(
+            Problem::fatal(format!("'{}' is no ref of a finished or aborted run", name.escape_debug())).hint("git ralph prune --dry-run")
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Branches that the user chose to keep are named with the command that deletes them.
+fn say_spared(found: &Prunable) {
+    for entry in &found.spared {
+        output::message(&Line::new(Tone::Plain, format!("{} is a branch that you kept: it stays", entry.name)));
+    }
+    let commands: Vec<String> = found.spared.iter().map(|entry| format!("git ralph prune {}", quoted(&entry.name))).collect();
+    output::advise(Advice::NextStep, &commands);
+}
+
 async fn consent(context: &Context, found: &Prunable, args: &Prune) -> Result<ask::Answer<()>> {
     if !context.environment.interactive {
-        let limit = args.change.as_ref().map(|change| format!(" --change {change}")).unwrap_or_default();
+        let change = args.change.as_ref().map(|change| format!(" --change {change}")).unwrap_or_default();
+        let limit = args.refs.iter().fold(change, |limit, name| format!("{limit} {}", quoted(name)));
         bail!(
             Problem::refused("nothing was deleted: --yes is not given, and there is no terminal to ask on")
-                .hint(format!("git ralph prune --yes{limit}   to delete the above for good"))
+                .hint(git_ralph(&format!("prune --yes{limit}"), &[]) + "   to delete the above for good")
         );
     }
     ask::sure(format!("Delete {} for good?", prune_words(found))).await
@@ -82,6 +109,7 @@ fn check_known(context: &Context, only: Option<&ChangeName>) -> Result<()> {
     if known.contains(name) {
         return Ok(());
     }
-    let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
-    bail!(Problem::fatal(format!("there is no change '{name}'{suggestion}")).hint("git ralph list"))
+    let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
+    let problem = Problem::fatal(format!("there is no change '{name}'{}", crate::nearest::said(near)));
+    bail!(problem.hint("git ralph list").mistyped(name.as_str(), near))
 }

@@ -17,7 +17,7 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let reporter = reporter(&context, &args.run);
     if args.run.dry_run {
         output::data(&format!(
-            "git ralph resume {}: {} stories have a checkpoint\n",
+            "the run of {}: {} stories have a checkpoint\n",
             run.change,
             state.stories.keys().filter(|id| state.has_landed(id)).count()
         ));
@@ -40,5 +40,5 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let change = loaded.change_of_run(&open.dir, &open.state)?;
     let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     open.reopen().await?;
-    work(&context, &mut open, &planned, loaded).await
+    work(&context, open, &planned, loaded, &args.run).await
 }

@@ -94,17 +94,16 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
 
 fn not_ours(path: &Path) -> Problem {
     Problem::refused(format!("{} exists and is not git-ralph's: nothing was written", path.display()))
-        .hint(format!("look at it, and move it away: mv {0} {0}.orig", quoted(&path.display().to_string())))
-        .hint("or write over it: git ralph setup --force")
+        .hint(format!("mv {0} {0}.orig   to move it away", quoted(&path.display().to_string())))
+        .hint("git ralph setup --force   to write over it")
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Problem {
     let problem = Problem::fatal(format!("{what} {}: {error}", path.display()));
-    let dir = path.parent().unwrap_or(path).display();
     match error.kind() {
         io::ErrorKind::PermissionDenied => problem
-            .hint(format!("make {dir} writable, or install elsewhere: git ralph setup --prefix <dir>"))
-            .hint("or as root, for everybody: sudo git ralph setup --prefix /usr/local"),
+            .hint("git ralph setup --prefix ~/.local   to install into a directory of your own")
+            .hint("sudo git ralph setup --prefix /usr/local   to install for all users"),
         _ => problem,
     }
 }

@@ -11,13 +11,13 @@ use super::session::{brief, plan, reporter, take_up, work};
 use crate::agent::Agent;
 use crate::branch::{dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
-use crate::config::{Advice, AgentChoice, Environment, Flags};
+use crate::config::{Advice, AgentChoice, Environment, Flags, unedited};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
-use crate::report::{Line, Tone, ask, output};
+use crate::report::{Line, Tone, ask, clean, output};
 use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work, lock_name};
-use crate::shell_word::quoted;
-use crate::story::{Change, ChangeName, Order};
+use crate::shell_word::{git_ralph, quoted};
+use crate::story::{Change, ChangeName, Order, Story, StoryId};
 use crate::workspace::{check_outside, workspace_directory};
 
 /// Begins a run and works on it.
@@ -28,6 +28,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     // What is wrong with the stories is said before anything is asked.
     let loaded = context.changes.load(&name)?;
     let change = loaded.change(None)?;
+    check_edited(&loaded, &change)?;
     let Some(flags) = with_agent(&context, &loaded, flags).await? else { return Ok(ExitStatus::NotPossible) };
     let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     if args.run.dry_run {
@@ -39,24 +40,35 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
         output::data(&dry_run_text(&context, &change, &planned, isolation.as_deref(), args.run.verbose)?);
         return Ok(ExitStatus::Done);
     }
+    if !args.restart && !may_be_done_again(&context, &change, &planned).await? {
+        return Ok(ExitStatus::NotPossible);
+    }
+    if !args.run.quiet {
+        say_what_was_found(&loaded, &change);
+    }
     warn_of_list(&change, &planned, &loaded.shown);
     let reporter = reporter(&context, &args.run);
     let isolation = isolation(&context, &name, &planned).await?;
-    let worktree = context.repo.place.worktree_id();
-    let lock = context.site().lock(&lock_name(&name, &worktree, isolation.is_some())).await?;
+    let lock_name = lock_name(&name, &context.repo.place.worktree_id(), isolation.is_some());
+    // Refuses if a loop is at work here; the lock is not held while a question waits.
+    drop(context.site().lock(&lock_name).await?);
     let (context, lock) = match old_run(&context, &name, args.restart, isolation.is_some()).await? {
-        Old::None => (context, lock),
+        Old::None => {
+            let lock = context.site().lock(&lock_name).await?;
+            if find_old_run(&context, &name, isolation.is_some()).await?.is_some() {
+                bail!(is_open(&name));
+            }
+            (context, lock)
+        }
         Old::Restart(run, state) => {
-            drop(lock);
             let mut old = take_up(&context, run, &state, brief(args.run.quiet)).await?;
             old.abort().await?;
             drop(old.into_lock());
             let context = Context::open_to_work(context.environment).await?;
-            let lock = context.site().lock(&lock_name(&name, &worktree, isolation.is_some())).await?;
+            let lock = context.site().lock(&lock_name).await?;
             (context, lock)
         }
         Old::Resume => {
-            drop(lock);
             let args = Resume { change: Some(name.to_string()), run: args.run };
             return resume::run(args, context.environment).await;
         }
@@ -64,8 +76,61 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     };
     preflight(&context.repo, &Names::new(&name)).await?;
     let new = NewRun { flags, anonymous: context.anonymous, workspaces: isolation };
-    let mut open = OpenRun::begin(context.site(), &loaded, new, reporter, lock).await?;
-    work(&context, &mut open, &planned, loaded).await
+    let open = OpenRun::begin(context.site(), &loaded, new, reporter, lock).await?;
+    work(&context, open, &planned, loaded, &args.run).await
+}
+
+/// Refuses a template that was never edited: an agent would be paid for nothing.
+fn check_edited(loaded: &LoadedChange, change: &Change) -> Result<()> {
+    let Some((story, words)) = change.stories.iter().find_map(|story| Some((story, unedited(story)?))) else { return Ok(()) };
+    let (file, name) = (&loaded.shown, &loaded.name);
+    bail!(
+        Problem::refused(format!("story '{}' of {file} still says \"{words}\"", story.id))
+            .hint(format!("${{EDITOR:-vi}} {} && git ralph start {name}", quoted(file)))
+    )
+}
+
+/// Whether stories that a finished run has done may be done again: on a terminal the user is asked, elsewhere it takes `--restart`.
+async fn may_be_done_again(context: &Context, change: &Change, work: &Work) -> Result<bool> {
+    let last = context.store.last(&change.name)?.filter(|(_, state)| matches!(state.phase, Phase::Finished(_)));
+    let Some((run, state)) = last else { return Ok(true) };
+    let selected = |story: &&Story| work.only.is_empty() || work.only.contains(&story.id);
+    let again = change.stories.iter().filter(selected).filter(|story| !story.done && state.has_landed(&story.id));
+    let again: Vec<&str> = again.map(|story| story.id.as_str()).collect();
+    if again.is_empty() {
+        return Ok(true);
+    }
+    let name = &change.name;
+    let text = format!("run {} of '{name}' is finished, and these stories would be done again: {}", run.number, again.join(", "));
+    if !context.environment.interactive {
+        let problem = Problem::refused(text).hint(format!("git ralph start --restart {name}   to do them again"));
+        bail!(only_the_others(change, &again).into_iter().fold(problem, Problem::hint));
+    }
+    output::message(&Line::new(Tone::Plain, text));
+    Ok(ask::sure("Do them again?".to_owned()).await? == ask::Answer::Chosen(()))
+}
+
+/// The command that does only the stories that were not done, if there are some and they need none of the others.
+fn only_the_others(change: &Change, again: &[&str]) -> Option<String> {
+    let is_again = |id: &StoryId| again.contains(&id.as_str());
+    let others: Vec<&Story> = change.stories.iter().filter(|story| !story.done && !is_again(&story.id)).collect();
+    if others.is_empty() || others.iter().any(|story| story.after.iter().any(is_again)) {
+        return None;
+    }
+    let only: Vec<String> = others.iter().map(|story| format!(" --only {}", quoted(story.id.as_str()))).collect();
+    Some(format!("{}   to do only the others", git_ralph(&format!("start{}", only.concat()), &[change.name.as_str()])))
+}
+
+/// Says where the stories come from and how many there are, before the first agent starts.
+fn say_what_was_found(loaded: &LoadedChange, change: &Change) {
+    let place = loaded.file.source.as_ref().unwrap_or(&loaded.shown);
+    let total = change.stories.len();
+    let done = match change.stories.iter().filter(|story| story.done).count() {
+        0 => String::new(),
+        done => format!(", {done} of them done already"),
+    };
+    let stories = if total == 1 { "story" } else { "stories" };
+    output::message(&Line::new(Tone::Plain, format!("{}: {total} {stories} in {}{done}", loaded.name, clean(place))));
 }
 
 /// Where the workspaces of an isolated run go; none if the agent works in the checkout. What cannot work is said before anything is made.
@@ -79,10 +144,13 @@ async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<
     Ok(Some(dir))
 }
 
-/// Stories that form a list are worked on one after the other, however many jobs there are: that is said before the first one starts.
+/// Stories that form a list are worked on one after the other, whatever --jobs and --keep-going say: the user is warned before the first
+/// one starts.
 fn warn_of_list(change: &Change, work: &Work, file: &str) {
-    if work.settings.jobs.value > 1 && change.order == Order::List && change.stories.len() > 1 {
-        let text = format!("the stories of '{}' form a list and are worked on one after the other", change.name);
+    let wants_others = work.settings.jobs.value > 1 || work.settings.keep_going.value;
+    if wants_others && change.order == Order::List && change.stories.len() > 1 {
+        let why = if work.settings.jobs.value > 1 { "are worked on one after the other" } else { "each waits for the one before it" };
+        let text = format!("the stories of '{}' form a list and {why}", change.name);
         output::message(&Line::new(Tone::Warning, text));
         output::advise(
             Advice::NextStep,
@@ -98,13 +166,11 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
     }
     let names: Vec<String> = context.changes.known()?.iter().map(ToString::to_string).collect();
     if names.is_empty() {
-        bail!(Problem::refused("there is no change to start").hint("git ralph new <change>"));
+        bail!(Problem::refused("there is no change to start").hint("git ralph new my-change"));
     }
     if !context.environment.interactive {
-        bail!(
-            Problem::usage("which change? none is named, and there is no terminal to ask on")
-                .hint(format!("git ralph start {}", names.join(" | ")))
-        );
+        let problem = Problem::usage("which change? none is named, and there is no terminal to ask on");
+        bail!(names.iter().fold(problem, |problem, name| problem.hint(git_ralph("start", &[name]))));
     }
     match ask::which_change(names).await? {
         ask::Answer::Chosen(name) => Context::name(&name).map(Some),
@@ -114,17 +180,18 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
 
 /// With no agent configured the first known one that is installed is proposed.
 async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> Result<Option<Flags>> {
-    let name = &loaded.name;
-    if loaded.settings(&flags, &context.config)?.agent.is_some() {
+    let (name, settings) = (&loaded.name, loaded.settings(&flags, &context.config)?);
+    if settings.agent.is_some() {
         return Ok(Some(flags));
     }
     let Some(found) = Agent::installed(&context.environment, &context.repo.place.top) else {
         bail!(
             Problem::fatal("no agent is configured, and none of the known ones is installed")
                 .hint(format!("git ralph start {name} -- <command that reads the prompt on stdin>"))
-                .hint("git config ralph.agent <name>, see git ralph doctor")
+                .hint("git ralph doctor   to see which agents git-ralph knows")
         );
     };
+    warn_of_rights(found, settings.wants_isolation());
     if context.environment.interactive {
         let question = format!("No agent is configured. Use {found}, which is installed?");
         match ask::agreed(question).await? {
@@ -138,13 +205,26 @@ async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> R
     Ok(Some(Flags { agent: Some(AgentChoice::Named(found.to_owned())), ..flags }))
 }
 
+/// An agent that the user has not chosen: what it may do is said before it is used.
+fn warn_of_rights(agent: &str, is_isolated: bool) {
+    let rights = format!("{agent} runs with its permission prompts switched off: it can run any command and change any file that you can");
+    output::message(&Line::new(Tone::Warning, rights));
+    let isolation = if is_isolated {
+        "it works in a private clone, which keeps it out of your checkout; that is no sandbox"
+    } else {
+        "it works in your checkout; with --isolate it works in a private clone, which is no sandbox either"
+    };
+    output::message(&Line::new(Tone::Warning, isolation));
+}
+
 /// A program named by a relative path is meant from where it was typed, but runs at the top of the work tree.
 pub(super) fn absolute(mut flags: Flags, environment: &Environment) -> Flags {
     if let Some(AgentChoice::Command(words)) = &mut flags.agent
         && let Some(program) = words.first_mut()
         && program.contains('/')
     {
-        *program = environment.cwd.join(&program).to_string_lossy().into_owned();
+        // As components, so that the `.` of `./agent` is gone.
+        *program = environment.cwd.join(&program).components().collect::<PathBuf>().to_string_lossy().into_owned();
     }
     flags
 }
@@ -158,26 +238,7 @@ enum Old {
 
 /// An unfinished run is never thrown away by accident.
 async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: bool) -> Result<Old> {
-    let worktree = context.repo.place.worktree_id();
-    // Isolated runs are in nobody's way.
-    let here =
-        |state: &RunState| !isolated && !state.is_isolated() && state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
-    let mut open = context.store.open_runs()?;
-    let mine = open.iter().position(|(run, _)| run.change == *name).map(|at| open.swap_remove(at));
-    if let Some((other, _)) = open.iter().find(|(_, state)| here(state)) {
-        let other = &other.change;
-        bail!(
-            Problem::refused(format!("a run of '{other}' is open in this work tree"))
-                .hint(format!("git ralph resume {other}"))
-                .hint(format!("git ralph finish {other}"))
-                .hint(format!("git ralph abort {other}"))
-        );
-    }
-    let Some((run, state)) = mine else { return Ok(Old::None) };
-    if state.phase == Phase::Starting && !has_begun(&context.repo.refs().await?, &Names::new(name), run.path()) {
-        // It died before it touched anything.
-        return Ok(Old::None);
-    }
+    let Some((run, state)) = find_old_run(context, name, isolated).await? else { return Ok(Old::None) };
     if restart {
         return Ok(Old::Restart(run, Box::new(state)));
     }
@@ -189,6 +250,31 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: 
         });
     }
     bail!(is_open(name))
+}
+
+/// The open run of the change, if there is one. Refuses if a run of another change is open in this work tree.
+async fn find_old_run(context: &Context, name: &ChangeName, isolated: bool) -> Result<Option<(RunDir, RunState)>> {
+    let worktree = context.repo.place.worktree_id();
+    // Isolated runs are in nobody's way.
+    let here =
+        |state: &RunState| !isolated && !state.is_isolated() && state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
+    let mut open = context.store.open_runs()?;
+    let mine = open.iter().position(|(run, _)| run.change == *name).map(|at| open.swap_remove(at));
+    if let Some((other, _)) = open.iter().find(|(_, state)| here(state)) {
+        let other = &other.change;
+        bail!(
+            Problem::refused(format!("a run of '{other}' is open in this work tree"))
+                .hint(git_ralph("resume", &[other.as_str()]))
+                .hint(git_ralph("finish", &[other.as_str()]))
+                .hint(git_ralph("abort", &[other.as_str()]))
+        );
+    }
+    let Some((run, state)) = mine else { return Ok(None) };
+    if state.phase == Phase::Starting && !has_begun(&context.repo.refs().await?, &Names::new(name), run.path()) {
+        // It died before it touched anything.
+        return Ok(None);
+    }
+    Ok(Some((run, state)))
 }
 
 fn is_open(name: &ChangeName) -> Problem {
@@ -218,7 +304,8 @@ fn dry_run_text(context: &Context, change: &Change, work: &Work, isolation: Opti
         for gate in &Gates::of(&work.settings, story).commands {
             let _ = writeln!(text, "sh -c '{gate}'");
         }
-        let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"checkpoint: {}\"", story.id);
+        let subject = names.checkpoint_subject(story, &work.settings.subject.value);
+        let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"{subject}\"");
         if verbose {
             for line in work.prompt(change, story)?.lines() {
                 let _ = writeln!(text, "    {line}");

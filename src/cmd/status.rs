@@ -1,21 +1,23 @@
 //! `git ralph status`, also bare `git ralph`.
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 
 use super::context::Context;
 use super::log::chronicle;
 use crate::cli::Status;
 use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
-use crate::report::{StatusView, output, status_json, status_text};
-use crate::run::{self, RunDir, RunState};
+use crate::git::Head;
+use crate::names::Names;
+use crate::report::{StatusView, Summary, output, status_json, status_text};
+use crate::run::{self, Phase, RunDir, RunState};
 
 /// Says where the run stands.
 pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let Some((run, state)) = subject(&context, args.change.as_deref())? else {
         let known = context.store.changes()?;
-        let hint = known.first().map_or_else(|| "git ralph new <change>".to_owned(), |name| format!("git ralph start {name}"));
+        let hint = known.first().map_or_else(|| "git ralph new my-change".to_owned(), |name| format!("git ralph start {name}"));
         let text = if args.json {
             "{\n  \"schema\": 1,\n  \"state\": \"none\"\n}\n".to_owned()
         } else {
@@ -26,12 +28,26 @@ pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> 
     };
     let stories = context.changes.stories(&run, &state);
     let owner = context.store.owner(&state);
-    let mut view = StatusView::new(&state, &stories, owner);
+    let mut view = StatusView::new(&state, &stories, owner).asked_by(run.asker().map(|asker| asker.pid));
+    if let Some(head) = moved_head(&context, &run, &state) {
+        view = view.with_head(head);
+    }
+    if !state.stories.is_empty() {
+        view = view.with_summary(Summary::new(&run.change, &state, &stories).within(chronicle(&run)?.milliseconds()));
+    }
     if state.is_isolated() && !state.is_closed() {
         view = view.since(&chronicle(&run)?).with_source_edits(source_edits(&context, &run, &state).await);
     }
     output::data(&if args.json { status_json(&view) } else { status_text(&view) });
     Ok(ExitStatus::Done)
+}
+
+/// HEAD, if the user has moved it off the branch of an open run that works in this checkout.
+fn moved_head<'a>(context: &'a Context, run: &RunDir, state: &RunState) -> Option<&'a Head> {
+    let place = &context.repo.place;
+    let here = state.opening.as_ref().is_some_and(|opening| opening.worktree == place.worktree_id());
+    let on_branch = place.head.branch() == Some(Names::new(&run.change).branch().as_str());
+    (here && state.phase == Phase::Open && !state.is_isolated() && !on_branch).then_some(&place.head)
 }
 
 /// The files of the source that the user has edited in the checkout and that an isolated run does not see. A source that cannot be read
@@ -46,10 +62,7 @@ async fn source_edits(context: &Context, run: &RunDir, state: &RunState) -> Vec<
 
 /// The named change's last run, or the open run of this work tree.
 fn subject(context: &Context, name: Option<&str>) -> Result<Option<(RunDir, RunState)>> {
-    let Some(name) = name else {
-        let none = |error: &Error| error.downcast_ref::<Problem>().is_some_and(|problem| problem.ending == ExitStatus::NotPossible);
-        return context.open_run(None).map(Some).or_else(|error| if none(&error) { Ok(None) } else { Err(error) });
-    };
+    let Some(name) = name else { return context.open_run_if_any() };
     let name = Context::name(name)?;
     let last = context.store.last(&name)?;
     if last.is_none() {

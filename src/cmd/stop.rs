@@ -13,14 +13,18 @@ use crate::run::StopRequest;
 pub async fn run(args: &StopArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
-    let Some(owner) = context.store.owner(&state) else {
+    let request = if args.now { StopRequest::Now } else { StopRequest::AfterAttempt };
+    let (process, what) = if let Some(owner) = context.store.owner(&state) {
+        request.leave(&run.stop_file()).with_context(|| format!("cannot write {}", run.stop_file().display()))?;
+        (owner, if args.now { "stop now" } else { "stop after the attempt that is under way" })
+    } else if let Some(asker) = run.asker() {
+        run.withdraw_question(asker).with_context(|| format!("cannot write to {}", run.path().display()))?;
+        (asker.pid, "take its question back; the run stays open")
+    } else {
         bail!(Problem::refused(format!("the run of '{}' is not running", run.change)).hint(format!("git ralph resume {}", run.change)));
     };
-    let request = if args.now { StopRequest::Now } else { StopRequest::AfterAttempt };
-    request.leave(&run.stop_file()).with_context(|| format!("cannot write {}", run.stop_file().display()))?;
-    let when = if args.now { "now" } else { "after the attempt that is under way" };
     if !args.quiet {
-        output::message(&Line::new(Tone::Plain, format!("asked process {owner} to stop {when}")));
+        output::message(&Line::new(Tone::Plain, format!("asked process {process} to {what}")));
     }
     Ok(ExitStatus::Done)
 }

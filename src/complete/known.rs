@@ -22,6 +22,8 @@ pub enum Which {
     Open,
     /// Those that have ever been run.
     Run,
+    /// Those that have a file.
+    WithFile,
     /// Those that are only in OpenSpec's folder.
     WithoutFile,
 }
@@ -54,6 +56,7 @@ impl Known {
         let openspec = || openspec_changes(&spot.top).into_iter().filter_map(|name| name.parse().ok());
         Some(match which {
             Which::Any => openspec().chain(store.changes().ok()?).chain(store.changes_with_runs().ok()?).collect(),
+            Which::WithFile => store.changes().ok()?.into_iter().collect(),
             Which::Run => store.changes_with_runs().ok()?.into_iter().collect(),
             Which::Open => self.open_runs()?.into_iter().map(|(run, _)| run.change).collect(),
             Which::WithoutFile => openspec().filter(|name| !store.change_file(name).exists()).collect(),

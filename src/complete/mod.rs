@@ -56,10 +56,14 @@ fn line(candidate: &CompletionCandidate) -> Option<String> {
     Some(if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") })
 }
 
-/// The change that is named elsewhere on the line: the first word of the command's that is neither an option nor its value.
+/// The change that is named elsewhere on the line: by `--change`, or as the first word of the command's that is neither an option nor its
+/// value.
 fn named_change(cli: &Command, at: usize, words: &[OsString]) -> Option<String> {
     let mut rest = words.iter().enumerate().skip(1);
     let command = rest.find_map(|(_, word)| cli.find_subcommand(word))?;
+    if command.get_arguments().any(|arg| arg.get_long() == Some("change")) {
+        return change_option(at, words);
+    }
     let mut is_value = false;
     for (n, word) in rest {
         let word = word.to_str()?;
@@ -72,6 +76,19 @@ fn named_change(cli: &Command, at: usize, words: &[OsString]) -> Option<String> 
         }
     }
     None
+}
+
+/// The value of `--change`, unless it is the word that is being typed.
+fn change_option(at: usize, words: &[OsString]) -> Option<String> {
+    let (mut is_value, mut found) = (false, None);
+    for (n, word) in words.iter().enumerate() {
+        let word = word.to_str()?;
+        if n != at {
+            found = if is_value { Some(word) } else { word.strip_prefix("--change=").or(found) };
+        }
+        is_value = word == "--change";
+    }
+    found.map(str::to_owned)
 }
 
 /// Whether the word behind this option is its value.
@@ -95,11 +112,14 @@ fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
     let known = Arc::clone(known);
     match (command, arg.get_id().as_str()) {
         ("new", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::WithoutFile))),
-        ("resume" | "finish" | "abort" | "undo" | "stop", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Open))),
+        ("resume" | "finish" | "abort" | "undo" | "stop" | "hint" | "skip" | "retry" | "done", "change") => {
+            arg.add(ArgValueCandidates::new(move || known.changes(Which::Open)))
+        }
         // A story can be named alone.
         ("log", "change") => {
             arg.add(ArgValueCandidates::new(move || known.changes(Which::Run).into_iter().chain(known.stories()).collect()))
         }
+        ("edit", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::WithFile))),
         ("status" | "prune", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Run))),
         (_, "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Any))),
         ("undo", "to") => arg.add(ArgValueCandidates::new(move || known.landed_stories())),
@@ -143,6 +163,10 @@ mod tests {
             (&["git-ralph", "start", "--agent=claude", "work", "--only", "|"], Some("work")),
             (&["git-ralph", "start", "--only", "|", "work"], Some("work")),
             (&["git-ralph", "log", "work", "|"], Some("work")),
+            (&["git-ralph", "skip", "--change", "work", "|"], Some("work")),
+            (&["git-ralph", "hint", "|", "--change=work", "-m", "x"], Some("work")),
+            (&["git-ralph", "hint", "story", "--change", "|"], None),
+            (&["git-ralph", "done", "|"], None),
             (&["git-ralph", "start", "--only", "|"], None),
             (&["git-ralph", "start", "wo|"], None),
             (&["git-ralph", "start", "--", "cmd", "|"], None),

@@ -1,16 +1,49 @@
 //! The change file: TOML to data, purely, with errors that name file, line and key.
 
+use serde_json::Value;
 use toml::de::DeTable;
 
 use super::agent_choice::AgentChoice;
+use super::schema::kinds;
 use super::setting_type::{TextList, TimeLimit};
 use super::table::{FileSettings, KEYS};
 use super::toml_value::{Reader, TomlValue, Wrong, text, texts};
 use crate::story::{Order, OrderProblem, Story, StoryId, check_order};
 
-/// Its keys that are no settings.
-const OWN_KEYS: [&str; 6] = ["title", "context", "source", "order", "command", "story"];
-const STORY_KEYS: [&str; 9] = ["id", "title", "prompt", "tasks", "acceptance", "after", "touches", "verify", "attempt-timeout"];
+/// A key that is no setting.
+pub(super) struct OwnKey {
+    pub name: &'static str,
+    /// The schema of its value, given that of a story.
+    pub kind: fn(&Value) -> Value,
+    pub about: &'static str,
+}
+
+const fn key(name: &'static str, kind: fn(&Value) -> Value, about: &'static str) -> OwnKey {
+    OwnKey { name, kind, about }
+}
+
+/// The keys of a change that are no settings.
+pub(super) const OWN_KEYS: [OwnKey; 6] = [
+    key("title", kinds::text, "The title of the change."),
+    key("context", kinds::text, "Text that stands in the prompt of every story."),
+    key("source", kinds::path, "The file or folder that holds the stories, if they are not in this file."),
+    key("order", kinds::order, "list: each story waits for the one before it; any: a story waits only for those in its 'after'."),
+    key("command", kinds::command, "A command to use as the agent, with its arguments; the prompt comes on its standard input."),
+    key("story", kinds::stories, "The stories, in order."),
+];
+
+/// The keys of a story.
+pub(super) const STORY_KEYS: [OwnKey; 9] = [
+    key("id", kinds::id, "The name of the story in messages, commits and refs."),
+    key("title", kinds::text, "The title of the story; its id if there is none."),
+    key("prompt", kinds::text, "What the agent is to do."),
+    key("tasks", kinds::texts, "The parts of the work."),
+    key("acceptance", kinds::texts, "What must hold when the story is done."),
+    key("after", kinds::ids, "The stories that must be done before this one starts."),
+    key("touches", kinds::texts, "Paths that the story changes, as patterns; stories whose paths overlap do not run at the same time."),
+    key("verify", kinds::texts, "Gates of this story, beside those of the change."),
+    key("attempt-timeout", kinds::time_limit, "Time limit for an attempt at this story."),
+];
 
 /// What a change file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +77,7 @@ type Lines = Vec<(StoryId, usize)>;
 
 impl Reader<'_> {
     fn change(&self, root: &DeTable) -> Result<ChangeFile, String> {
-        let known: Vec<&str> = OWN_KEYS.into_iter().chain(KEYS.iter().filter_map(|key| key.change_file)).collect();
+        let known: Vec<&str> = OWN_KEYS.iter().map(|key| key.name).chain(KEYS.iter().filter_map(|key| key.change_file)).collect();
         self.known_keys(root, &known)?;
         let source = self.get(root, "source", text)?;
         let (stories, lines) = match (&source, root.get("story")) {
@@ -113,7 +146,7 @@ impl Reader<'_> {
     }
 
     fn story(&self, table: &DeTable, start: usize) -> Result<(Story, usize), String> {
-        self.known_keys(table, &STORY_KEYS)?;
+        self.known_keys(table, &STORY_KEYS.map(|key| key.name))?;
         let id: StoryId = self.get(table, "id", id)?.ok_or_else(|| self.at(start, "this story has no 'id'"))?;
         let offset = table.get("id").map_or(start, |value| value.span().start);
         let after = Self::offset(table, "after");

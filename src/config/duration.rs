@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Longer than this is as good as for ever, and safe to add to the time of day.
+/// Longer than this is as good as forever, and safe to add to the time of day.
 const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 /// Reads a duration; a bare number means seconds.

@@ -34,7 +34,7 @@ pub struct Environment {
     vars: BTreeMap<OsString, OsString>,
     /// Where the command was typed.
     pub cwd: PathBuf,
-    /// Whether questions can be asked: both ends are a terminal.
+    /// Whether questions can be asked: both ends are a terminal that can draw them.
     pub interactive: bool,
     /// Whether standard error is a terminal, so that a bar can be drawn.
     pub screen: bool,
@@ -50,13 +50,15 @@ impl Environment {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn capture() -> std::io::Result<Self> {
         let screen = std::io::stderr().is_terminal();
-        Ok(Environment {
+        let mut environment = Environment {
             vars: std::env::vars_os().collect(),
             cwd: std::env::current_dir()?,
-            interactive: screen && std::io::stdin().is_terminal(),
+            interactive: false,
             screen,
             display: std::io::stdout().is_terminal(),
-        })
+        };
+        environment.interactive = environment.can_draw() && std::io::stdin().is_terminal();
+        Ok(environment)
     }
 
     /// The same person in another directory with other variables, and nobody to ask.
@@ -69,6 +71,12 @@ impl Environment {
             screen: self.screen,
             display: self.display,
         }
+    }
+
+    /// Whether the terminal on standard error can draw over what is there; one without a name or called `dumb` cannot.
+    #[must_use]
+    pub fn can_draw(&self) -> bool {
+        self.screen && self.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
     }
 
     /// One variable.

@@ -68,6 +68,31 @@ impl Entry {
     }
 }
 
+/// A value that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadValue {
+    /// The key of the setting.
+    pub key: String,
+    /// The line of configuration.
+    pub entry: Entry,
+    /// A sentence that says what is expected.
+    pub why: String,
+}
+
+impl BadValue {
+    fn new(key: &str, entry: &Entry, why: String) -> Self {
+        BadValue { key: key.to_owned(), entry: entry.clone(), why }
+    }
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad value for {} in {}: {}", self.key, self.entry.origin(), self.why)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
 /// Everything under `ralph.`, what of `color.` and `advice.` concerns us, and who commits; weakest first, as git lists it.
 #[derive(Clone, Debug, Default)]
 pub struct GitConfig(Vec<Entry>);
@@ -129,16 +154,28 @@ impl GitConfig {
         let entries: Vec<&Entry> = self.in_layer(layer, key).collect();
         let Some(last) = entries.last() else { return Ok(None) };
         let texts: Vec<&str> = entries.iter().map(|entry| entry.value.as_str()).collect();
-        let value = T::from_git(&texts).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", last.origin()))?;
+        let value = T::from_git(&texts).map_err(|why| BadValue::new(key, last, why))?;
         Ok(Some(Setting::new(value, last.origin())))
+    }
+
+    /// The same without what its layer says about the key of a bad value.
+    #[must_use]
+    pub fn without(mut self, bad: &BadValue) -> Self {
+        let in_layer = |entry: &Entry| (entry.scope == Scope::Command) == (bad.entry.scope == Scope::Command);
+        self.0.retain(|entry| entry.key != bad.entry.key || !in_layer(entry));
+        self
     }
 
     /// The strongest value of a key in any layer.
     #[must_use]
     pub fn last(&self, key: &str) -> Option<Setting<String>> {
-        let key = canonical(key);
-        let entry = self.0.iter().rfind(|entry| entry.key == key)?;
+        let entry = self.last_entry(key)?;
         Some(Setting::new(entry.value.clone(), entry.origin()))
+    }
+
+    fn last_entry(&self, key: &str) -> Option<&Entry> {
+        let key = canonical(key);
+        self.0.iter().rfind(|entry| entry.key == key)
     }
 
     /// All values of a multi-valued key over all layers.
@@ -153,8 +190,8 @@ impl GitConfig {
     /// # Errors
     /// If the value cannot be read; names key, value and where it was set.
     pub fn read_last<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>> {
-        let Some(setting) = self.last(key) else { return Ok(None) };
-        read(&setting.value).map(Some).map_err(|why| anyhow::anyhow!("bad value for {key} in {}: {why}", setting.origin))
+        let Some(entry) = self.last_entry(key) else { return Ok(None) };
+        Ok(Some(read(&entry.value).map_err(|why| BadValue::new(key, entry, why))?))
     }
 
     /// Whether it says under which name commits are made, and leaves no doubt about it.

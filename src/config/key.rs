@@ -1,5 +1,7 @@
 //! What is known about one setting, as plain data: a row of the table in `table.rs`.
 
+use serde_json::Value;
+
 use super::setting_type::SettingType;
 use super::table::KEYS;
 
@@ -32,11 +34,14 @@ pub struct Key {
     pub is_list: bool,
     /// Whether its option takes no value.
     pub is_switch: bool,
+    /// Whether a value is a number or a time.
+    pub is_amount: bool,
     is_value: bool,
     option_help: &'static str,
     example: Option<&'static str>,
     check: fn(&str) -> Result<(), String>,
     toml: fn(&str) -> String,
+    schema: fn() -> Value,
 }
 
 /// Building a row; only the table does.
@@ -56,11 +61,13 @@ impl Key {
             words: T::WORDS,
             is_list: T::IS_LIST,
             is_switch: T::IS_SWITCH,
+            is_amount: T::IS_AMOUNT,
             is_value: false,
             option_help: "",
             example: None,
             check: |text| T::from_option(&[text.to_owned()]).map(drop),
             toml: T::toml,
+            schema: T::schema,
         }
     }
 
@@ -132,6 +139,12 @@ impl Key {
     /// A sentence that says what is expected.
     pub fn check_option(&self, text: &str) -> Result<(), String> {
         (self.check)(text)
+    }
+
+    /// The JSON schema of its value in the change file.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        (self.schema)()
     }
 
     /// A value for a new change file: an example, or the default.

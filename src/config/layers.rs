@@ -5,6 +5,7 @@ use anyhow::{Result, anyhow};
 use super::git_config::{GitConfig, GitLayer};
 use super::setting::{Origin, Setting};
 use super::setting_type::{SettingType, TimeLimit};
+use super::table::Settings;
 
 /// The value of a setting of the given type.
 pub type Value<T> = <T as SettingType>::Value;
@@ -60,6 +61,14 @@ pub fn or_default<T: SettingType>(found: Option<Setting<Value<T>>>, key: &str, d
 /// If the value cannot be read.
 pub fn git_timeout(git: &GitConfig) -> Result<Option<Setting<Value<TimeLimit>>>> {
     Layers { path: None, git }.strongest::<TimeLimit>("ralph.gitTimeout", None, None)
+}
+
+impl Settings {
+    /// Whether attempts shall work in private clones.
+    #[must_use]
+    pub fn wants_isolation(&self) -> bool {
+        self.isolate.value || self.jobs.value > 1 || matches!(self.jobs.origin, Origin::Flag(_))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Every setting as words, with where it was set: what `git ralph config` shows.
 
-use super::git_config::{Entry, GitConfig};
+use anyhow::Result;
+
+use super::git_config::{BadValue, Entry, GitConfig};
 use super::key::Key;
 use super::layers::Value;
 use super::setting::{Origin, Setting};
@@ -18,6 +20,8 @@ pub struct Listed {
     pub instead: Option<&'static str>,
     /// Where it was set.
     pub origin: Origin,
+    /// Why its value cannot be read, if that is so.
+    pub problem: Option<String>,
 }
 
 impl Listed {
@@ -25,7 +29,13 @@ impl Listed {
     pub(super) fn of<T: SettingType>(key: &str, setting: Option<&Setting<Value<T>>>, words: &'static str) -> Listed {
         let values = setting.map(|setting| T::shown(&setting.value)).unwrap_or_default();
         let instead = values.is_empty().then_some(words);
-        Listed { key: key.to_owned(), values, instead, origin: setting.map_or(Origin::Default, |setting| setting.origin.clone()) }
+        Listed {
+            key: key.to_owned(),
+            values,
+            instead,
+            origin: setting.map_or(Origin::Default, |setting| setting.origin.clone()),
+            problem: None,
+        }
     }
 
     /// A key `ralph.<name>.…` of every agent that has it, as it is written in git's configuration.
@@ -38,9 +48,37 @@ impl Listed {
             let last = git.last(&entry.key);
             let origin = last.as_ref().map_or(Origin::Default, |setting| setting.origin.clone());
             let values = if T::IS_LIST { git.all_layers(&entry.key) } else { last.map(|setting| setting.value).into_iter().collect() };
-            listed.push(Listed { key: entry.key.clone(), values, instead: None, origin });
+            listed.push(Listed { key: entry.key.clone(), values, instead: None, origin, problem: None });
         }
         listed
+    }
+}
+
+/// Reads settings by `resolve` until it meets no bad value any more; what it met is left out and listed.
+///
+/// # Errors
+/// If something else is wrong than a value.
+pub fn resolve_without_bad<T>(git: &GitConfig, resolve: impl Fn(&GitConfig) -> Result<T>) -> Result<(T, Vec<BadValue>)> {
+    let (mut git, mut found) = (git.clone(), Vec::new());
+    loop {
+        let error = match resolve(&git) {
+            Ok(settings) => return Ok((settings, found)),
+            Err(error) => error,
+        };
+        let bad = error.downcast::<BadValue>()?;
+        git = git.without(&bad);
+        found.push(bad);
+    }
+}
+
+/// Puts bad values into the list of the settings that hold.
+pub fn list_bad(listed: &mut [Listed], bad: &[BadValue]) {
+    for bad in bad {
+        // A stronger layer may come first and be bad too: that one is listed.
+        if let Some(listed) = listed.iter_mut().find(|listed| listed.key == bad.key && listed.problem.is_none()) {
+            let (values, origin, problem) = (vec![bad.entry.value.clone()], bad.entry.origin(), Some(bad.why.clone()));
+            *listed = Listed { key: bad.key.clone(), values, instead: None, origin, problem };
+        }
     }
 }
 

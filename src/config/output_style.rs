@@ -28,10 +28,10 @@ impl Advice {
 /// How a kind of hint is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// With how to switch it off: nobody has said anything about it.
+    /// With how to switch it off: the configuration says nothing about it.
     #[default]
     Unasked,
-    /// As it is: somebody has asked for it.
+    /// Without that: the configuration asks for it.
     Yes,
     /// Not at all.
     No,
@@ -77,7 +77,7 @@ impl OutputStyle {
 
     fn of(environment: &Environment, colour: Colour) -> Self {
         let set = |name| environment.get(name).is_some_and(|value| !value.is_empty());
-        let plain = set("NO_COLOR") || environment.get("TERM").is_none_or(|term| term == "dumb");
+        let plain = set("NO_COLOR") || environment.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let on = |terminal: bool| match colour {
             Colour::Always => true,
             Colour::Never => false,

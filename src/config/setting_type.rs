@@ -3,11 +3,11 @@
 //! A type is a name in the table of settings and not the type of its value, because two of them can share one: a command must
 //! not be empty, a text may. Where a value is one of a few words, `choices.rs` has the type.
 
-use std::num::ParseIntError;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::duration;
 use super::git_config::{boolean, gathered};
@@ -26,6 +26,8 @@ pub trait SettingType {
     const IS_LIST: bool = false;
     /// Whether the option takes no value: naming it means yes.
     const IS_SWITCH: bool = false;
+    /// Whether a value is a number or a time: after its option, `-5` is a bad value and not another option.
+    const IS_AMOUNT: bool = false;
 
     /// Reads one value as it is written in git's configuration, and the default.
     ///
@@ -58,6 +60,14 @@ pub trait SettingType {
         Self::from_text(&text).map_err(|why| Wrong::text(value, &why))
     }
 
+    /// The JSON schema of a value in the change file.
+    fn schema() -> Value {
+        if Self::WORDS.is_empty() {
+            return json!({ "type": "string" });
+        }
+        json!({ "enum": Self::WORDS.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
+    }
+
     /// The value as `from_text` reads it; a list has one text per element.
     fn shown(value: &Self::Value) -> Vec<String>;
 
@@ -67,7 +77,7 @@ pub trait SettingType {
     }
 
     /// The value as the journal keeps it.
-    fn to_json(value: &Self::Value) -> serde_json::Value {
+    fn to_json(value: &Self::Value) -> Value {
         serde_json::to_value(value).unwrap_or_default()
     }
 
@@ -75,7 +85,7 @@ pub trait SettingType {
     ///
     /// # Errors
     /// If it was written by something else.
-    fn from_json(json: serde_json::Value) -> serde_json::Result<Self::Value> {
+    fn from_json(json: Value) -> serde_json::Result<Self::Value> {
         serde_json::from_value(json)
     }
 }
@@ -112,6 +122,34 @@ impl SettingType for ShellCommand {
     }
 }
 
+/// The template of a commit's subject.
+pub enum SubjectTemplate {}
+
+impl SettingType for SubjectTemplate {
+    type Value = String;
+    const FORM: &'static str = "<template>";
+
+    fn from_text(text: &str) -> Result<String, String> {
+        let mut rest = text;
+        while let Some((name, after)) = rest.split_once('{').and_then(|(_, found)| found.split_once('}')) {
+            if !matches!(name, "id" | "title") {
+                return Err(format!("'{{{name}}}' is not a placeholder; there are {{id}} and {{title}}"));
+            }
+            rest = after;
+        }
+        if text.trim().is_empty() { Err("a subject is needed here".to_owned()) } else { Ok(text.to_owned()) }
+    }
+
+    fn schema() -> Value {
+        let placeholders = r"^([^{]|\{(id|title)\})*(\{[^}]*)?$";
+        json!({ "type": "string", "allOf": [{ "pattern": r"\S" }, { "pattern": placeholders }] })
+    }
+
+    fn shown(value: &String) -> Vec<String> {
+        vec![value.clone()]
+    }
+}
+
 /// Texts that add up; an empty value clears those before it, as git has it.
 pub enum TextList {}
 
@@ -136,9 +174,37 @@ impl SettingType for TextList {
         toml_value::texts(value)
     }
 
+    fn schema() -> Value {
+        json!({ "type": "array", "items": { "type": "string" } })
+    }
+
     fn shown(value: &Vec<String>) -> Vec<String> {
         value.clone()
     }
+}
+
+/// Reads a whole number that is at least `least`, as git does: `5k` is 5120.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn whole_number(text: &str, least: u32) -> Result<u32, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1024),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1024 * 1024),
+        _ => (text, 1),
+    };
+    let is_number = digits.strip_prefix('-').unwrap_or(digits).bytes().all(|byte| byte.is_ascii_digit());
+    match digits.parse::<i128>() {
+        Err(_) if !is_number || !digits.ends_with(|c: char| c.is_ascii_digit()) => Err(format!("'{text}' is not a whole number")),
+        Ok(number) if number < i128::from(least) => Err(format!("{text} is too small, the least is {least}")),
+        Ok(number) => number.checked_mul(factor).and_then(|n| u32::try_from(n).ok()).ok_or_else(|| too_large(text)),
+        Err(_) => Err(too_large(text)),
+    }
+}
+
+fn too_large(text: &str) -> String {
+    format!("{text} is too large, the most is {}", u32::MAX)
 }
 
 /// A whole number.
@@ -147,26 +213,47 @@ pub enum Number {}
 impl SettingType for Number {
     type Value = u32;
     const FORM: &'static str = "<n>";
+    const IS_AMOUNT: bool = true;
 
-    /// As git has it: `5k` is 5120.
     fn from_text(text: &str) -> Result<u32, String> {
-        let wrong = || format!("'{text}' is not a whole number");
-        let (digits, factor) = match text.trim().to_lowercase() {
-            t if t.ends_with('k') => (t[..t.len() - 1].to_owned(), 1024),
-            t if t.ends_with('m') => (t[..t.len() - 1].to_owned(), 1024 * 1024),
-            t => (t, 1),
-        };
-        digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
-    }
-
-    /// An option takes digits only.
-    fn from_option(texts: &[String]) -> Result<u32, String> {
-        let number: i64 = texts.last().map_or("", String::as_str).parse().map_err(|error: ParseIntError| error.to_string())?;
-        u32::try_from(number).map_err(|_| format!("{number} is not in 0..={}", u32::MAX))
+        whole_number(text, 0)
     }
 
     fn from_toml(value: &TomlValue) -> Result<u32, Wrong> {
-        toml_value::number(value)
+        toml_value::number(value, 0)
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
+    }
+
+    fn shown(value: &u32) -> Vec<String> {
+        vec![value.to_string()]
+    }
+
+    fn toml(text: &str) -> String {
+        text.to_owned()
+    }
+}
+
+/// A whole number, at least one.
+pub enum Count {}
+
+impl SettingType for Count {
+    type Value = u32;
+    const FORM: &'static str = "<n>";
+    const IS_AMOUNT: bool = true;
+
+    fn from_text(text: &str) -> Result<u32, String> {
+        whole_number(text, 1)
+    }
+
+    fn from_toml(value: &TomlValue) -> Result<u32, Wrong> {
+        toml_value::number(value, 1)
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX })
     }
 
     fn shown(value: &u32) -> Vec<String> {
@@ -184,6 +271,7 @@ pub enum Tokens {}
 impl SettingType for Tokens {
     type Value = u64;
     const FORM: &'static str = "<n>[k|M]";
+    const IS_AMOUNT: bool = true;
 
     /// `500000`, `500k`, `2M`: tokens are counted in thousands, unlike git's numbers.
     fn from_text(text: &str) -> Result<u64, String> {
@@ -201,6 +289,10 @@ impl SettingType for Tokens {
         Self::from_text(&toml_value::amount(value)?).map_err(|why| Wrong::text(value, &why))
     }
 
+    fn schema() -> Value {
+        json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": r"^\s*\+?[0-9]*[1-9][0-9]*[kKmM]?\s*$" }] })
+    }
+
     fn shown(value: &u64) -> Vec<String> {
         vec![value.to_string()]
     }
@@ -212,6 +304,7 @@ pub enum Dollars {}
 impl SettingType for Dollars {
     type Value = Cost;
     const FORM: &'static str = "<dollars>";
+    const IS_AMOUNT: bool = true;
 
     fn from_text(text: &str) -> Result<Cost, String> {
         text.parse()
@@ -219,6 +312,11 @@ impl SettingType for Dollars {
 
     fn from_toml(value: &TomlValue) -> Result<Cost, Wrong> {
         Self::from_text(&toml_value::amount(value)?).map_err(|why| Wrong::text(value, &why))
+    }
+
+    fn schema() -> Value {
+        let text = r"^\s*\$*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$";
+        json!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string", "pattern": text }] })
     }
 
     fn shown(value: &Cost) -> Vec<String> {
@@ -242,6 +340,10 @@ impl SettingType for YesNo {
         toml_value::boolean(value)
     }
 
+    fn schema() -> Value {
+        json!({ "type": "boolean" })
+    }
+
     fn shown(value: &bool) -> Vec<String> {
         vec![value.to_string()]
     }
@@ -257,6 +359,7 @@ pub enum TimeLimit {}
 impl SettingType for TimeLimit {
     type Value = Option<Duration>;
     const FORM: &'static str = "<duration>|none";
+    const IS_AMOUNT: bool = true;
 
     fn from_text(text: &str) -> Result<Option<Duration>, String> {
         match text.trim() {
@@ -265,10 +368,13 @@ impl SettingType for TimeLimit {
         }
     }
 
-    /// An option takes durations only, 0 for none.
-    fn from_option(texts: &[String]) -> Result<Option<Duration>, String> {
-        let limit = duration::parse(texts.last().map_or("", String::as_str))?;
-        Ok(Some(limit).filter(|limit| !limit.is_zero()))
+    /// A bare number means seconds, as everywhere.
+    fn from_toml(value: &TomlValue) -> Result<Option<Duration>, Wrong> {
+        Self::from_text(&toml_value::duration(value)?).map_err(|why| Wrong::text(value, &why))
+    }
+
+    fn schema() -> Value {
+        json!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": r"^\s*(none|never|\+?[0-9Pp].*)$" }] })
     }
 
     fn shown(value: &Option<Duration>) -> Vec<String> {
@@ -276,11 +382,11 @@ impl SettingType for TimeLimit {
     }
 
     /// No limit is written as no time, because nothing at all is how an option that was not given is written.
-    fn to_json(value: &Option<Duration>) -> serde_json::Value {
+    fn to_json(value: &Option<Duration>) -> Value {
         serde_json::to_value(value.unwrap_or_default()).unwrap_or_default()
     }
 
-    fn from_json(json: serde_json::Value) -> serde_json::Result<Option<Duration>> {
+    fn from_json(json: Value) -> serde_json::Result<Option<Duration>> {
         let limit: Duration = serde_json::from_value(json)?;
         Ok(Some(limit).filter(|limit| !limit.is_zero()))
     }
@@ -292,9 +398,10 @@ pub enum Time {}
 impl SettingType for Time {
     type Value = Duration;
     const FORM: &'static str = "<duration>";
+    const IS_AMOUNT: bool = true;
 
     fn from_text(text: &str) -> Result<Duration, String> {
-        TimeLimit::from_text(text)?.ok_or_else(|| "a limit is needed here".to_owned())
+        TimeLimit::from_text(text)?.ok_or_else(|| format!("'{text}' means no time at all, and some is needed here, such as '10s'"))
     }
 
     fn shown(value: &Duration) -> Vec<String> {
@@ -309,7 +416,45 @@ mod tests {
     #[test]
     fn numbers_are_gits() {
         assert_eq!(Number::from_text("5k"), Ok(5120));
-        assert!(Number::from_text("-1").is_err());
+        assert_eq!(Number::from_text("0"), Ok(0));
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_from_what_is_out_of_range() {
+        for (text, least, expected) in [
+            ("many", 0, "'many' is not a whole number"),
+            ("", 0, "'' is not a whole number"),
+            ("-", 0, "'-' is not a whole number"),
+            ("1.5", 0, "'1.5' is not a whole number"),
+            ("k", 0, "'k' is not a whole number"),
+            ("-1", 0, "-1 is too small, the least is 0"),
+            ("0", 1, "0 is too small, the least is 1"),
+            ("4294967296", 0, "4294967296 is too large, the most is 4294967295"),
+            ("4294967295k", 0, "4294967295k is too large, the most is 4294967295"),
+        ] {
+            assert_eq!(whole_number(text, least), Err(expected.to_owned()));
+        }
+        for longest in ["9".repeat(38) + "m", "9".repeat(50)] {
+            assert_eq!(whole_number(&longest, 0), Err(too_large(&longest)));
+        }
+    }
+
+    #[test]
+    fn an_option_is_read_as_git_config_is() {
+        for text in ["none", "never", "0"] {
+            assert_eq!(TimeLimit::from_option(&[text.to_owned()]), Ok(None), "{text}");
+        }
+        assert_eq!(Number::from_option(&["5k".to_owned()]), Ok(5120));
+    }
+
+    #[test]
+    fn a_subject_has_no_other_placeholders_than_id_and_title() {
+        for text in ["checkpoint: {id}", "{title} ({id})", "fixed", "a } b {"] {
+            assert_eq!(SubjectTemplate::from_text(text), Ok(text.to_owned()));
+        }
+        for text in ["{story}", "{id} {Title}", "{}", "{ id }", " "] {
+            assert!(SubjectTemplate::from_text(text).is_err(), "{text}");
+        }
     }
 
     #[test]

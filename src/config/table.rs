@@ -5,17 +5,17 @@
 //! 1. Add an entry here. Entries stand in the order of the manual, of `git ralph config` and of a new change file.
 //!
 //!    ```text
-//!    keep_going: YesNo {
-//!        key: "ralph.keepGoing",
+//!    be_brief: YesNo {
+//!        key: "ralph.beBrief",
 //!        default: "false",
-//!        help: "Whether the run goes on with other stories when one has failed.",
-//!        option: "--keep-going" at 105 "Go on with other stories when one has failed",
-//!        file: "keep-going",
-//!        comment: "Go on with other stories when one has failed.",
+//!        help: "Whether only the ends of stories are printed.",
+//!        option: "--be-brief" at 105 "Print only the ends of stories",
+//!        file: "be-brief",
+//!        comment: "Print only the ends of stories.",
 //!    }
 //!    ```
 //!
-//! 2. Use `settings.keep_going.value` where the setting matters.
+//! 2. Use `settings.be_brief.value` where the setting matters.
 //! 3. Run `RALPH_BLESS=1 cargo test --test suite -- man_pages help`, and look at the difference.
 //!
 //! Only a value of a new kind needs more: an `impl SettingType` in `setting_type.rs`, or a `choice!` in `choices.rs` if it is one
@@ -62,7 +62,9 @@ use super::key::Key;
 use super::layers::{Layers, Value, or_default};
 use super::listing::Listed;
 use super::setting::{Origin, Setting};
-use super::setting_type::{Dollars, Number, SettingType, ShellCommand, Text, TextList, Time, TimeLimit, Tokens, YesNo};
+use super::setting_type::{
+    Count, Dollars, Number, SettingType, ShellCommand, SubjectTemplate, Text, TextList, Time, TimeLimit, Tokens, YesNo,
+};
 use super::toml_value::Reader;
 
 settings! {
@@ -119,6 +121,14 @@ settings! {
         option: "--max-retries" <N> at 50 "Retries after a story's first attempt",
         file: "max-retries",
         comment: "Retries after a story's first attempt.",
+    }
+    keep_going: YesNo {
+        key: "ralph.keepGoing",
+        default: "false",
+        help: "Whether the run goes on when the retries of a story are spent: only stories that come after it wait.",
+        option: "--keep-going" at 105 "Go on with other stories when the retries of one are spent",
+        file: "keep-going",
+        comment: "Go on with other stories when the retries of one are spent.",
     }
     max_cost: Dollars {
         key: "ralph.maxCost",
@@ -191,7 +201,7 @@ settings! {
         file: "isolate",
         comment: "Let the agent work in a private clone, so that your checkout stays yours while it works.",
     }
-    jobs: Number {
+    jobs: Count {
         key: "ralph.jobs",
         default: "1",
         help: "How many stories are worked on at the same time, each in a private clone of its own; more than 1 implies ralph.isolate.",
@@ -228,10 +238,10 @@ settings! {
     finish: Finish {
         key: "ralph.finish",
         default: "ask",
-        help: "What happens when the loop has ended; where nobody can be asked, ask leaves the run open.",
-        option: "--finish" <MODE> at 110 "What happens at the end: ask, cleanup or keep",
+        help: "What happens when every story is done; without a terminal, ask leaves the run open. If a story is left, the run stays open.",
+        option: "--finish" <MODE> at 110 "What happens when every story is done: ask, cleanup or keep",
         file: "finish",
-        comment: "What happens at the end: ask, cleanup or keep.",
+        comment: "What happens when every story is done: ask, cleanup or keep.",
     }
     hooks: YesNo {
         key: "ralph.hooks",
@@ -242,6 +252,13 @@ settings! {
         key: "ralph.sign",
         default: "false",
         help: "Whether checkpoints are signed.",
+    }
+    subject: SubjectTemplate {
+        key: "ralph.subject",
+        default: "checkpoint: {id}",
+        help: "The subject of a checkpoint's commit message. {id} stands for the id of the story, {title} for its title.",
+        file: "subject",
+        comment: "The subject of a checkpoint's commit message: {id} and {title} are those of the story.",
     }
     empty_diff: EmptyDiff {
         key: "ralph.emptyDiff",

@@ -1,16 +1,30 @@
 //! The commented change file that `git ralph new` writes.
 
+use super::schema::SCHEMA_FILE;
 use super::table::KEYS;
+use crate::story::Story;
 
 /// Another way to name the agent; it is no entry of the table of settings, see `change_file.rs`.
 const COMMAND: &str = "# … or a command, the prompt comes on stdin.\n# command = [\"./my-agent\", \"--flag\"]\n";
+
+/// What stands for the title and the prompt of a story that is still to be written.
+const TITLE: &str = "Say what is to be done";
+const PROMPT: &str = "Describe the story for the agent.";
+
+/// The words of the template that a story still has, if it was never edited.
+#[must_use]
+pub fn unedited(story: &Story) -> Option<&'static str> {
+    let has = |text: &str, placeholder: &str| text.trim() == placeholder;
+    [(&story.title, TITLE), (&story.prompt, PROMPT)].into_iter().find(|(text, words)| has(text, words)).map(|(_, words)| words)
+}
 
 /// A change file to fill in; it is valid as it stands.
 #[must_use]
 pub fn change_file(name: &str) -> String {
     let settings = settings();
     format!(
-        r#"# The change '{name}': stories for an agent to work through.
+        r#"#:schema ./{SCHEMA_FILE}
+# The change '{name}': stories for an agent to work through.
 # Start it with: git ralph start {name}
 
 title = "{name}"
@@ -20,12 +34,12 @@ title = "{name}"
 # """
 
 {settings}
-# One table a story, worked through in this order.
+# One table per story, worked through in this order.
 [[story]]
 id = "story-1"
-title = "Say what is to be done"
+title = "{TITLE}"
 prompt = """
-Describe the story for the agent.
+{PROMPT}
 """
 # tasks = ["first part", "second part"]
 # acceptance = ["what must hold when it is done"]
@@ -59,7 +73,8 @@ pub fn sourced_change_file(name: &str, source: &str, verify: &[String]) -> Strin
     let gates: Vec<String> = verify.iter().map(|gate| quoted(gate)).collect();
     let verify = if gates.is_empty() { "# verify = [\"cargo test\"]\n".to_owned() } else { format!("verify = [{}]\n", gates.join(", ")) };
     format!(
-        r#"# The change '{name}'.
+        r#"#:schema ./{SCHEMA_FILE}
+# The change '{name}'.
 # Start it with: git ralph start {name}
 
 # Where its stories are kept. What is done is marked there when a story lands.

@@ -52,11 +52,20 @@ pub fn texts(value: &TomlValue) -> Result<Vec<String>, Wrong> {
     list.iter().map(|value| value.get_ref().as_str().map(str::to_owned).ok_or_else(|| Wrong::kind(value, expected))).collect()
 }
 
-/// A whole number.
-pub fn number(value: &TomlValue) -> Result<u32, Wrong> {
+/// A whole number that is at least `least`.
+pub fn number(value: &TomlValue, least: u32) -> Result<u32, Wrong> {
     let integer = value.get_ref().as_integer().ok_or_else(|| Wrong::kind(value, "a whole number"))?;
-    let number = u32::from_str_radix(integer.as_str(), integer.radix());
-    number.map_err(|_| Wrong::range(value, &format!("a whole number from 0 to {}", u32::MAX)))
+    let number = u32::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| *number >= least);
+    number.ok_or_else(|| Wrong::range(value, &format!("a whole number from {least} to {}", u32::MAX)))
+}
+
+/// The text of a duration, which may also be written as a number of seconds: `"45m"`, `90`.
+pub fn duration(value: &TomlValue) -> Result<String, Wrong> {
+    match value.get_ref() {
+        DeValue::Integer(seconds) => Ok(seconds.to_string()),
+        DeValue::String(text) => Ok(text.to_string()),
+        _ => Err(Wrong::kind(value, "a duration such as \"45m\"")),
+    }
 }
 
 /// Yes or no.

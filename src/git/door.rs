@@ -242,7 +242,10 @@ impl Call {
     pub async fn answer(self) -> Result<Answer> {
         let mut patience = PATIENCE;
         loop {
-            let captured = capture(&self.program, self.input.as_deref(), self.limit).await.context("cannot run git")?;
+            // A git that is on PATH was found there, see `git_on_path`.
+            let is_missing = self.program.program == "git";
+            let cannot = || if is_missing { "git was not found on PATH" } else { "cannot run git" };
+            let captured = capture(&self.program, self.input.as_deref(), self.limit).await.with_context(cannot)?;
             let code = match captured.exit {
                 Exit::Success => 0,
                 Exit::Code { code } => code,

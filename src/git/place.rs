@@ -69,11 +69,16 @@ pub async fn discover(git: &Git) -> Result<Place> {
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {
-        let words = answer.errors();
-        bail!(Problem::fatal(words.strip_prefix("fatal: ").unwrap_or(&words)));
+        // Before it gives up, git may warn of the same.
+        let errors = answer.errors();
+        let words: Vec<&str> = errors.lines().skip_while(|line| line.starts_with("warning: ")).collect();
+        let words = words.join("\n");
+        let problem = Problem::fatal(words.strip_prefix("fatal: ").unwrap_or(&words));
+        let is_nowhere = words.starts_with("fatal: not a git repository");
+        bail!(if is_nowhere { problem.hint("git init   to make this directory a repository") } else { problem });
     }
     if lines.first() == Some(&"true") {
-        bail!(Problem::refused("this is a bare repository: git-ralph needs a work tree").hint("git worktree add <path>"));
+        bail!(Problem::refused("this is a bare repository: git-ralph needs a work tree").hint("git worktree add ../work-tree"));
     }
     if lines.get(1) == Some(&"true") || lines.get(2) == Some(&"false") {
         bail!(Problem::refused("this is inside a git directory: git-ralph needs a work tree"));

@@ -8,10 +8,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 use super::operations::{OPERATION_FILES, OperationFile};
 use super::repo::{nul_joined, path_of};
 use super::{Head, Oid, RefList, Repo};
+
+/// How much differs between two trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiffStat {
+    /// Files that were added, changed or removed.
+    pub files: usize,
+    /// Lines that were added.
+    pub insertions: usize,
+    /// Lines that were removed.
+    pub deletions: usize,
+}
 
 /// One path that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,6 +265,16 @@ impl Repo {
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
+    /// Ignored files outside of ignored directories. No tracked file is looked at, so this is cheaper than a walk.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn ignored_files(&self, index: &Path) -> Result<Vec<PathBuf>> {
+        let call = self.git.call(["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"]);
+        let output = call.index(index).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty() && !path.ends_with(b"/")).map(path_of).collect())
+    }
+
     /// Those of these paths that are not what an index says, or not known to be.
     ///
     /// # Errors
@@ -431,6 +453,21 @@ impl Repo {
         let text = String::from_utf8_lossy(&output).into_owned();
         let plain = |line: &str| line.split_once(' ').filter(|(_, symref)| symref.is_empty()).map(|(name, _)| name.to_owned());
         Ok(text.lines().filter_map(plain).collect())
+    }
+
+    /// How much differs between two trees, or the trees of two commits.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn diff_stat(&self, from: &Oid, to: &Oid) -> Result<DiffStat> {
+        let output = self.git.call(["diff-tree", "-r", "--no-renames", "--numstat", from.as_str(), to.as_str()]).working().output().await?;
+        let text = String::from_utf8_lossy(&output);
+        Ok(text.lines().fold(DiffStat::default(), |sum, line| {
+            // A binary file has a dash for each number.
+            let mut numbers = line.split('\t').map(|field| field.parse().unwrap_or(0));
+            let (insertions, deletions): (usize, usize) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+            DiffStat { files: sum.files + 1, insertions: sum.insertions + insertions, deletions: sum.deletions + deletions }
+        }))
     }
 
     /// The differences between two trees, or the trees of two commits.

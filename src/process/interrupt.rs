@@ -98,17 +98,17 @@ pub fn watch_signals(handle: StopHandle) -> std::io::Result<impl Future<Output =
 }
 
 /// A signal that was ignored when we were started stays ignored: `nohup` means it.
-enum Listener {
+pub(super) enum Listener {
     Listening(Signal),
     Ignored,
 }
 
 impl Listener {
-    fn new(kind: SignalKind) -> std::io::Result<Self> {
+    pub fn new(kind: SignalKind) -> std::io::Result<Self> {
         if is_ignored(kind) { Ok(Listener::Ignored) } else { signal(kind).map(Listener::Listening) }
     }
 
-    async fn recv(&mut self) {
+    pub async fn recv(&mut self) {
         match self {
             Listener::Listening(signal) => {
                 signal.recv().await;
@@ -124,5 +124,22 @@ fn is_ignored(kind: SignalKind) -> bool {
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         libc::sigaction(kind.as_raw_value(), std::ptr::null(), &raw mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Does what the system does with a signal that has no handler. A stop comes back when the process is continued; where no shell
+/// could continue it, the system passes it over.
+#[expect(unsafe_code, reason = "taking a handler away for a moment has no safe interface")]
+pub(super) fn stop_as_usual(kind: SignalKind) {
+    let signal = kind.as_raw_value();
+    // SAFETY: both actions are plain structs, the second of which the call fills in; the handler that comes back is the one that was there.
+    unsafe {
+        let mut usual: libc::sigaction = std::mem::zeroed();
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        usual.sa_sigaction = libc::SIG_DFL;
+        if libc::sigaction(signal, &raw const usual, &raw mut ours) == 0 {
+            libc::raise(signal);
+            libc::sigaction(signal, &raw const ours, std::ptr::null_mut());
+        }
     }
 }

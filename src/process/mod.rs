@@ -5,6 +5,7 @@
 mod adoption;
 mod capture;
 mod child;
+mod editor;
 mod end;
 mod group;
 mod identity;
@@ -15,9 +16,11 @@ mod spawn;
 mod stat;
 mod supervise;
 mod survivors;
+mod suspend;
 
 pub use adoption::Adoption;
 pub use capture::{Captured, capture};
+pub use editor::edit;
 pub use end::Exit;
 pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
@@ -25,3 +28,4 @@ pub use pager::page;
 pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
 pub use survivors::{Trail, end, holders_of, is_alive, lockers_of};
+pub use suspend::Suspension;

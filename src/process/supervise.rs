@@ -13,11 +13,17 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::child::Child;
 use super::group::Group;
 use super::spawn::Input;
+use super::suspend::suspended;
 use super::{Exit, Program, Stop, Urgency};
 
 const BUFFER: usize = 64 * 1024;
 /// How long a pipe may stay open after its process has gone before whoever holds it is ended.
 const DRAIN: Duration = Duration::from_millis(500);
+
+/// How often the clock is looked at, to notice when this process did not run.
+const BEAT: Duration = Duration::from_secs(1);
+/// A beat that comes so late means that this process did not run: it was suspended, frozen, or the machine slept.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Which output a piece came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,8 @@ pub enum Flow {
     Concluded,
     /// The last word has been said: from here anything means lingering.
     Over,
+    /// The child must end: there is nothing left that it may use.
+    Unwanted,
 }
 
 /// The clocks that a child is held to.
@@ -89,20 +97,23 @@ pub async fn supervise(
             let _ = pipe.write_all(input).await;
         }
     });
-    let mut clock = Clock { watch, started, heard: started, concluded: false };
+    let mut clock = Clock { watch, started, heard: started, looked: started, suspended: suspended(), concluded: false };
     let mut fed = false;
     let end = loop {
+        clock.pass_over_absence(Instant::now(), suspended());
         tokio::select! {
             biased;
             _ = stop.reached(Urgency::Now) => break Stopped::Enforced(Exit::Interrupted),
-            () = sleep_until(clock.next()) => match child.try_wait()? {
+            () = sleep_until(clock.next().min(clock.looked + BEAT)) => match child.try_wait()? {
                 Some(status) => break Stopped::Gone(Exit::of(status)),
+                None if !clock.rings(Instant::now()) => {}
                 None if clock.is_only_silence() && pipes.take_what_is_there(&mut clock, &mut sink)? => {}
                 None => break Stopped::Enforced(clock.rung()),
             },
             () = &mut feed, if !fed => fed = true,
             piece = pipes.next(), if pipes.open() => if let Some((stream, bytes)) = piece? {
                 match sink(stream, bytes) {
+                    Ok(Flow::Unwanted) => break Stopped::Enforced(Exit::Interrupted),
                     Ok(flow) => clock.heard(stream, flow),
                     Err(error) => break Stopped::Broken(error),
                 }
@@ -125,7 +136,8 @@ pub async fn supervise(
             Err(error)
         }
     };
-    Ok(Supervised { exit: exit?, duration: started.elapsed() })
+    clock.pass_over_absence(Instant::now(), suspended());
+    Ok(Supervised { exit: exit?, duration: clock.started.elapsed() })
 }
 
 enum Stopped {
@@ -146,17 +158,36 @@ async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: imp
     group.signal(Signal::KILL);
 }
 
-/// Which of the limits comes next, and which one it was.
+/// Which of the limits comes next, and which one it was. Time in which this process did not run does not count.
 struct Clock {
     watch: Watch,
     started: Instant,
     heard: Instant,
+    /// When this process last looked at the time.
+    looked: Instant,
+    /// How long this process had been suspended by then.
+    suspended: Duration,
     concluded: bool,
 }
 
 impl Clock {
     /// Far enough to mean never.
     const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+    /// Moves both limits by the time in which this process did not run.
+    fn pass_over_absence(&mut self, now: Instant, suspended: Duration) {
+        let late = now.duration_since(self.looked).saturating_sub(BEAT);
+        let known = suspended.saturating_sub(self.suspended);
+        let absent = if late >= LATE { known.max(late) } else { known };
+        self.started += absent;
+        self.heard += absent;
+        (self.looked, self.suspended) = (now, suspended);
+    }
+
+    /// Whether one of the limits is reached. A late beat is no alarm: the limits have to be moved first.
+    fn rings(&self, now: Instant) -> bool {
+        now >= self.next() && now.duration_since(self.looked) < BEAT + LATE
+    }
 
     fn heard(&mut self, stream: Stream, flow: Flow) {
         // After the last word, chatter on standard error does not put the end off.
@@ -264,5 +295,40 @@ impl Pipes {
                 Err(_) => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_the_process_did_not_run_ends_no_attempt() {
+        let second = Duration::from_secs(1);
+        let watch = Watch { limit: Some(60 * second), idle: Some(10 * second), linger: second, grace: second };
+        let start = Instant::now();
+        let mut clock = Clock { watch, started: start, heard: start, looked: start, suspended: Duration::ZERO, concluded: false };
+        let mut now = start;
+        for _ in 0..8 {
+            now += second;
+            clock.pass_over_absence(now, Duration::ZERO);
+        }
+        // The machine sleeps for an hour.
+        now += 3600 * second;
+        assert!(now >= clock.next() && !clock.rings(now), "the alarm rang before the absence was noticed");
+        clock.pass_over_absence(now, Duration::ZERO);
+        assert!(!clock.rings(now), "the sleep counted as silence");
+        now += second;
+        clock.pass_over_absence(now, Duration::ZERO);
+        assert!(clock.rings(now), "ten seconds of silence that the process was there for");
+        clock.pass_over_absence(now, second);
+        assert!(!clock.rings(now), "a second in which the user had suspended the process");
+        clock.heard = now;
+        for _ in 0..51 {
+            now += second;
+            clock.heard = now;
+            clock.pass_over_absence(now, Duration::ZERO);
+        }
+        assert!(clock.rings(now), "the whole time of an attempt is up after a minute that the process was there for");
     }
 }

@@ -5,16 +5,23 @@ use std::time::Duration;
 
 use anyhow::Result;
 use console::Term;
+use dialoguer::Confirm;
 use dialoguer::theme::ColorfulTheme;
-use dialoguer::{Confirm, Select};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
+use super::block::Size;
+use super::cells::width;
+use super::menu::Menu;
+use super::{Line, Tone, output};
 use crate::config::Finish;
+use crate::process::Suspension;
 
 /// How long Ctrl-C takes to come back as an answer.
 const ANSWER: Duration = Duration::from_millis(300);
+/// The cells that dialoguer adds to a question: its marks, `(y/n)` and the answer.
+const CONFIRM_MARGIN: usize = 16;
 
 /// The answer to a question that can be left unanswered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +69,26 @@ impl Choices {
     }
 }
 
+/// The answer to the completion choice that Enter gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likely {
+    /// Every story is done.
+    Cleanup,
+    /// There is more to do.
+    Later,
+}
+
 /// The completion choice.
 ///
 /// # Errors
 /// If the terminal cannot be used.
-pub async fn completion(choices: Choices) -> Result<Answer<Finish>> {
+pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Result<Answer<Finish>> {
     let items = vec![choices.cleanup, choices.keep, "later    leave the run open".to_owned()];
-    let answer = select("How should the run be completed?".to_owned(), items).await?;
+    let first = match likely {
+        Likely::Cleanup => 0,
+        Likely::Later => 2,
+    };
+    let answer = select_from(first, prompt, items).await?;
     Ok(answer.map_to(&[Some(Finish::Cleanup), Some(Finish::Keep), None]))
 }
 
@@ -140,51 +160,59 @@ pub async fn agreed(prompt: String) -> Result<Answer<()>> {
 }
 
 async fn confirm(prompt: String, default: bool) -> Result<Answer<()>> {
-    let answer = asked(move || Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(default).interact_opt()).await?;
-    Ok(match answer {
-        Answer::Chosen(true) => Answer::Chosen(()),
-        Answer::Chosen(false) | Answer::Later => Answer::Later,
-        Answer::Interrupted => Answer::Interrupted,
-    })
-}
-
-async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
-    asked(move || Select::with_theme(&ColorfulTheme::default()).with_prompt(prompt).items(items).default(0).interact_opt()).await
-}
-
-async fn asked<T: Send + 'static>(question: impl FnOnce() -> dialoguer::Result<Option<T>> + Send + 'static) -> Result<Answer<T>> {
+    // dialoguer draws its line again when it is answered: a question that does not fit is printed above it.
+    let fits = width(&prompt) + CONFIRM_MARGIN <= Size::now().columns;
+    let (above, prompt) = if fits { (None, prompt) } else { (Some(prompt), "Sure?".to_owned()) };
+    if let Some(text) = above {
+        output::message(&Line::new(Tone::Plain, text));
+    }
+    let question = move || {
+        let _cursor = Cursor;
+        Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(default).interact_opt()
+    };
     // Ctrl-C at the question comes back as its answer; the signal that goes with it must not end the process.
     let mut interrupted = signal(SignalKind::interrupt())?;
     let before = tcgetattr(io::stdin()).ok();
-    let mut asked = tokio::task::spawn_blocking(move || {
-        let _cursor = Cursor;
-        question()
-    });
+    let mut asked = tokio::task::spawn_blocking(question);
     let answer = tokio::select! {
         answer = &mut asked => answer?,
         _ = interrupted.recv() => match timeout(ANSWER, &mut asked).await {
             Ok(answer) => answer?,
-            // It came between two keys, when the terminal did not listen: nobody will answer any more.
+            // The signal came without the key, so dialoguer is still waiting: the terminal gets its settings back here.
             Err(_) => {
                 if let Some(settings) = before {
                     let _ = tcsetattr(io::stdin(), OptionalActions::Now, &settings);
                 }
-                return Ok(withdraw());
+                return Ok(withdraw(Answer::Interrupted));
             }
         },
     };
     match answer {
-        Ok(Some(answer)) => Ok(Answer::Chosen(answer)),
-        Ok(None) => Ok(Answer::Later),
+        Ok(Some(true)) => Ok(Answer::Chosen(())),
+        Ok(Some(false) | None) => Ok(Answer::Later),
         Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Takes a question back that nobody shall answer any more.
-pub fn withdraw<T>() -> Answer<T> {
+async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
+    select_from(0, prompt, items).await
+}
+
+/// The same with another item than the first one preselected.
+async fn select_from(selected: usize, prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let suspension = Suspension::listen()?;
+    Ok(tokio::select! {
+        answer = Menu { prompt, items, selected }.choose(suspension) => answer.map_or(Answer::Later, Answer::Chosen),
+        _ = interrupted.recv() => Answer::Interrupted,
+    })
+}
+
+/// Takes a question off the screen; the given answer stands for it.
+pub fn withdraw<T>(answer: Answer<T>) -> Answer<T> {
     drop(Cursor);
-    Answer::Interrupted
+    answer
 }
 
 /// dialoguer leaves the cursor hidden when it is interrupted.

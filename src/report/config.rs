@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::clean;
 use crate::config::{Listed, Origin};
 
-/// The settings for people: one line a value.
+/// The settings for people: one line per value.
 #[must_use]
 pub fn config_text(settings: &[Listed]) -> String {
     let width = settings.iter().map(|setting| setting.key.chars().count()).max().unwrap_or(0);
@@ -15,6 +15,7 @@ pub fn config_text(settings: &[Listed]) -> String {
     let mut text = String::new();
     for setting in settings {
         let origin = match &setting.origin {
+            _ if setting.problem.is_some() => console::style(format!("{}, bad value", clean(&setting.origin.to_string()))).red(),
             Origin::Default => console::style(setting.origin.to_string()).dim(),
             _ => console::style(clean(&setting.origin.to_string())).cyan(),
         };
@@ -37,7 +38,7 @@ fn shown(setting: &Listed) -> Vec<String> {
 pub fn config_json(change: Option<&str>, settings: &[Listed]) -> Value {
     let settings: Vec<Value> = settings
         .iter()
-        .map(|setting| json!({ "key": setting.key, "values": setting.values, "default": setting.instead, "origin": origin(&setting.origin) }))
+        .map(|setting| json!({ "key": setting.key, "values": setting.values, "default": setting.instead, "origin": origin(&setting.origin), "problem": setting.problem }))
         .collect();
     json!({ "schema": 1, "change": change, "settings": settings })
 }

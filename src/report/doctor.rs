@@ -1,4 +1,4 @@
-//! What `doctor` has found: one line a check, and the command that mends what is red.
+//! What `doctor` has found: one line a check, and the command that fixes what is red.
 
 use std::fmt::Write as _;
 
@@ -28,20 +28,20 @@ pub struct Check {
     pub health: Health,
     /// What was found.
     pub found: String,
-    /// The command that mends it.
-    pub mend: Option<String>,
+    /// The command that fixes it.
+    pub fix: Option<String>,
 }
 
 impl Check {
-    /// A check without anything to mend.
+    /// A check without anything to fix.
     pub fn new(name: impl Into<String>, health: Health, found: impl Into<String>) -> Self {
-        Check { name: name.into(), health, found: found.into(), mend: None }
+        Check { name: name.into(), health, found: found.into(), fix: None }
     }
 
-    /// Adds the command that mends it.
+    /// Adds the command that fixes it.
     #[must_use]
-    pub fn mended_by(mut self, command: impl Into<String>) -> Self {
-        self.mend = Some(command.into());
+    pub fn fixed_by(mut self, command: impl Into<String>) -> Self {
+        self.fix = Some(command.into());
         self
     }
 }
@@ -58,8 +58,8 @@ pub fn doctor_text(checks: &[Check]) -> String {
             Health::Red => console::style("!!").red(),
         };
         let _ = writeln!(text, "{mark}  {:<width$}  {}", check.name, clean(&check.found));
-        if let Some(mend) = &check.mend {
-            let _ = writeln!(text, "    {:<width$}  mend it: {}", "", clean(mend));
+        if let Some(fix) = &check.fix {
+            let _ = writeln!(text, "    {:<width$}  fix it: {}", "", clean(fix));
         }
     }
     text

@@ -33,7 +33,7 @@ impl Lines {
 impl Reporter for Lines {
     fn event(&self, record: &Record, state: &RunState) {
         for line in event_lines(&record.event, state) {
-            if self.verbosity > Verbosity::Quiet || line.tone != Tone::Plain {
+            if self.verbosity > Verbosity::Quiet || line.tone.is_urgent() {
                 output::message(&line);
             }
         }
@@ -46,24 +46,31 @@ impl Reporter for Lines {
         if self.verbosity < Verbosity::Verbose {
             return;
         }
-        let text = match activity {
-            Activity::Said { story, line } if !line.is_empty() => format!("{story}| {}", super::clean(line)),
-            Activity::Did { story, tool, target } => format!("{story}> {}", super::clean(&format!("{tool} {target}"))),
-            Activity::Planned { .. }
-            | Activity::Said { .. }
-            | Activity::Waiting { .. }
-            | Activity::CallbackFailed { .. }
-            | Activity::SourceNotCarried { .. }
-            | Activity::Landing { .. }
-            | Activity::SettingUp { .. }
-            | Activity::NotCopied { .. }
-            | Activity::SourceEdited { .. }
-            | Activity::GateStarted { .. } => return,
-        };
+        let Some(text) = said_text(activity) else { return };
         let mut said = self.said.borrow_mut();
         if *said != text {
             output::message(&super::Line::new(Tone::Plain, text.clone()));
             *said = text;
         }
+    }
+}
+
+/// What the agent says or does, as a line of its own.
+pub(super) fn said_text(activity: &Activity<'_>) -> Option<String> {
+    match activity {
+        Activity::Said { story, line } if !line.is_empty() => Some(format!("{story}| {}", super::clean(line))),
+        Activity::Did { story, tool, target } => Some(format!("{story}> {}", super::clean(&format!("{tool} {target}")))),
+        Activity::Planned { .. }
+        | Activity::Working { .. }
+        | Activity::Heard { .. }
+        | Activity::Said { .. }
+        | Activity::Waiting { .. }
+        | Activity::CallbackFailed { .. }
+        | Activity::SourceNotCarried { .. }
+        | Activity::Landing { .. }
+        | Activity::SettingUp { .. }
+        | Activity::NotCopied { .. }
+        | Activity::SourceEdited { .. }
+        | Activity::GateStarted { .. } => None,
     }
 }

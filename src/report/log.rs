@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::status::phase_word;
 use super::words::{count, defeat_words, doubt_words, head_words, notice_words, outcome_words, span, usage_words};
-use super::{Kept, clean};
+use super::{Kept, Summary, clean, summary_text};
 use crate::cost::Cost;
 use crate::names::{Names, RefKind};
 use crate::run::{Event, Record, RunState, Usage};
@@ -24,11 +24,40 @@ const QUEUED: &str = "waits in the landing queue";
 pub struct Chronicle {
     state: RunState,
     started: Option<Timestamp>,
+    clock: Clock,
     attempts: BTreeMap<StoryId, Vec<AttemptView>>,
     undone: Vec<(String, Vec<StoryId>)>,
     /// Notices that are not attributed yet. The events of one step are written together and end with one of its attempt, so the next
     /// event of an attempt says which attempt they are about.
     notices: Vec<String>,
+}
+
+/// Adds up how long loops were at work. A loop that was killed counts up to its last record.
+#[derive(Debug, Default)]
+struct Clock {
+    milliseconds: u64,
+    since: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+impl Clock {
+    fn take(&mut self, record: &Record) {
+        let begins = matches!(record.event, Event::RunStarting { .. } | Event::RunResumed {});
+        if begins {
+            self.milliseconds = self.total();
+            self.since = Some(record.at);
+        }
+        self.last = Some(record.at);
+        if matches!(record.event, Event::LoopEnded { .. }) {
+            self.milliseconds = self.total();
+            self.since = None;
+        }
+    }
+
+    fn total(&self) -> u64 {
+        let under_way = self.since.zip(self.last).map_or(0, |(since, last)| last.duration_since(since).as_millis());
+        self.milliseconds.saturating_add(u64::try_from(under_way).unwrap_or(0))
+    }
 }
 
 /// Everything that `log` shows.
@@ -40,6 +69,8 @@ pub struct LogView {
     run: RunView,
     running: bool,
     stories: Vec<StoryLog>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<Summary>,
     kept: Vec<Kept>,
     earlier_runs: Vec<RunView>,
 }
@@ -85,6 +116,9 @@ pub struct AttemptView {
     undone: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notices: Vec<String>,
+    /// Whether the user marked it as done by hand.
+    #[serde(skip)]
+    by_hand: bool,
 }
 
 impl AttemptView {
@@ -102,11 +136,13 @@ impl Chronicle {
         self.state.apply(&record.event);
         self.attribute(&record.event);
         self.started.get_or_insert(record.at);
+        self.clock.take(record);
         match &record.event {
             Event::AttemptStarted { story, attempt, agent, .. } => {
                 let view = AttemptView { number: *attempt, agent: agent.clone(), started: Some(record.at), ..AttemptView::default() };
                 self.attempts.entry(story.clone()).or_default().push(view);
             }
+            Event::DoneByHand { story, attempt, .. } => self.mark_by_hand(story, *attempt, record),
             // An agent that was at work when its watcher died is nobody's now.
             Event::RunResumed {} => {
                 let working = |view: &&mut AttemptView| view.outcome.is_none() && view.milliseconds.is_none();
@@ -160,6 +196,11 @@ impl Chronicle {
             | Event::PauseStarted { .. }
             | Event::PauseEnded { .. }
             | Event::StoryFailed { .. }
+            | Event::HintGiven { .. }
+            | Event::StorySkipped { .. }
+            | Event::StoryRetried { .. }
+            | Event::ChangeEdited { .. }
+            | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
             | Event::LoopEnded { .. }
             | Event::FinishStarted { .. }
@@ -167,6 +208,15 @@ impl Chronicle {
             | Event::AbortStarted {}
             | Event::Aborted { .. } => {}
         }
+    }
+
+    /// An attempt that consists of edits of the user's has no start of its own.
+    fn mark_by_hand(&mut self, story: &StoryId, attempt: u32, record: &Record) {
+        if self.attempt(story, attempt).is_none() {
+            let view = AttemptView { number: attempt, started: Some(record.at), ..AttemptView::default() };
+            self.attempts.entry(story.clone()).or_default().push(view);
+        }
+        self.edit(story, attempt, |view| view.by_hand = true);
     }
 
     fn take_back(&mut self, stories: &[StoryId], kept: &str) {
@@ -218,6 +268,12 @@ impl Chronicle {
             | Event::PauseStarted { .. }
             | Event::PauseEnded { .. }
             | Event::StoryFailed { .. }
+            | Event::HintGiven { .. }
+            | Event::StorySkipped { .. }
+            | Event::StoryRetried { .. }
+            | Event::DoneByHand { .. }
+            | Event::ChangeEdited { .. }
+            | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
             | Event::LoopEnded { .. }
             | Event::FinishStarted { .. }
@@ -273,6 +329,18 @@ impl Chronicle {
         self.attempts.get(story).into_iter().flatten().map(|view| view.number).collect()
     }
 
+    /// When something last happened in the run.
+    #[must_use]
+    pub fn last(&self) -> Option<Timestamp> {
+        self.clock.last
+    }
+
+    /// How many milliseconds loops were at work on the run.
+    #[must_use]
+    pub fn milliseconds(&self) -> u64 {
+        self.clock.total()
+    }
+
     /// The run in a line.
     #[must_use]
     pub fn view(&self) -> RunView {
@@ -306,7 +374,14 @@ impl LogView {
             attempts: chronicle.attempts.get(&story.id).cloned().unwrap_or_default(),
         };
         let stories = stories.iter().filter(|story| only.is_none_or(|only| story.id == *only)).map(story).collect();
-        LogView { schema: 1, run: chronicle.view(), running: owner.is_some(), stories, kept, earlier_runs: Vec::new() }
+        LogView { schema: 1, run: chronicle.view(), running: owner.is_some(), stories, summary: None, kept, earlier_runs: Vec::new() }
+    }
+
+    /// The same with a summary of the run.
+    #[must_use]
+    pub fn with_summary(mut self, summary: Option<Summary>) -> Self {
+        self.summary = summary;
+        self
     }
 
     /// The same with the runs of the change before it.
@@ -347,6 +422,9 @@ pub fn log_text(view: &LogView) -> String {
             }
         }
     }
+    if let Some(summary) = &view.summary {
+        let _ = write!(text, "summary\n{}", summary_text(summary));
+    }
     if !view.kept.is_empty() {
         let _ = writeln!(text, "what was taken out and is kept");
     }
@@ -379,7 +457,8 @@ pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
         QUEUED => console::style(outcome).yellow(),
         _ => console::style(outcome).red(),
     };
-    let mut text = format!("attempt {} {outcome}", attempt.number);
+    let by_hand = if attempt.by_hand { " by hand" } else { "" };
+    let mut text = format!("attempt {} {outcome}{by_hand}", attempt.number);
     if let Some(milliseconds) = attempt.milliseconds {
         let _ = write!(text, " ({}{})", span(milliseconds), attempt.used);
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Line, Tone};
 use crate::config::{Advice, Environment, OutputStyle, Wanted};
@@ -73,18 +74,24 @@ pub fn failure(label: &str, text: &str, hints: &[String]) {
     advise(Advice::Problem, hints);
 }
 
-/// Hints of a kind, and how to switch them off.
+/// Hints of a kind.
 pub fn advise(advice: Advice, hints: &[String]) {
     hint_lines(advice, hints).iter().for_each(message);
 }
 
+/// Whether this process has said how to switch hints off.
+static TOLD_HOW: AtomicBool = AtomicBool::new(false);
+
 /// The same as lines; none if the user does not want hints of this kind.
+///
+/// Advice that comes with every run says once how to switch it off. What to type about an error belongs to the error.
 pub(super) fn hint_lines(advice: Advice, hints: &[String]) -> Vec<Line> {
     let wanted = STYLE.get().copied().unwrap_or_default().wants(advice);
     if hints.is_empty() || wanted == Wanted::No {
         return Vec::new();
     }
-    let disable = (wanted == Wanted::Unasked).then(|| format!("Disable this message with \"git config {} false\"", advice.key()));
+    let tells_how = advice == Advice::NextStep && wanted == Wanted::Unasked && !TOLD_HOW.swap(true, Ordering::Relaxed);
+    let disable = tells_how.then(|| format!("Disable this message with \"git config {} false\"", advice.key()));
     hints.iter().cloned().chain(disable).map(|hint| Line::new(Tone::Hint, hint)).collect()
 }
 
@@ -92,6 +99,8 @@ pub(super) fn prefixed(line: &Line) -> String {
     let label = |word: &str| console::style(word.to_owned()).for_stderr();
     match line.tone {
         Tone::Plain => line.text.clone(),
+        Tone::Success => label(&line.text).green().to_string(),
+        Tone::Failure => label(&line.text).red().to_string(),
         Tone::Warning => format!("{} {}", label("warning:").yellow(), line.text),
         Tone::Error => format!("{} {}", label("error:").red(), line.text),
         Tone::Hint => format!("{}", label(&format!("hint: {}", line.text)).yellow()),

@@ -1,5 +1,6 @@
 //! Where a run stands, as text and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -8,10 +9,12 @@ use serde::Serialize;
 use super::words::{
     count, doubt_words, end_words, head_words, outcome_words, source_edited_commands, source_edited_words, time_words, usage_words,
 };
-use super::{Chronicle, clean};
+use super::{Chronicle, Summary, clean, effort_text, go_on_commands, saved_text};
 use crate::cost::Cost;
+use crate::git::Head;
 use crate::names::Names;
 use crate::run::{Pause, Phase, Progress, RunState, Stage};
+use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Story, StoryId};
 
 /// Everything that `status` shows.
@@ -23,7 +26,11 @@ pub struct StatusView {
     run: u32,
     state: &'static str,
     running: bool,
+    /// The process that waits for the user's answer.
+    asking: Option<u32>,
     branch: String,
+    /// Where HEAD is, if it is not on the branch of a run that works there.
+    head: Option<String>,
     original: String,
     checkpoint: Option<String>,
     done: usize,
@@ -39,6 +46,8 @@ pub struct StatusView {
     cost_usd: Option<f64>,
     #[serde(skip)]
     used: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<Summary>,
     next: Vec<String>,
 }
 
@@ -67,6 +76,8 @@ pub struct StoryView {
     id: String,
     title: String,
     state: &'static str,
+    #[serde(skip)]
+    shown: &'static str,
     attempts: u32,
     failures: u32,
     checkpoint: Option<String>,
@@ -85,14 +96,16 @@ impl StatusView {
     #[must_use]
     pub fn new(state: &RunState, stories: &[Story], owner: Option<u32>) -> Self {
         let opening = state.opening.as_ref();
-        let usage = state.usage();
+        let (usage, left_out) = (state.usage(), state.left_out(stories));
         let change = opening.map_or_else(String::new, |opening| opening.change.to_string());
-        let views: Vec<StoryView> = stories.iter().map(|story| story_view(state, story)).collect();
+        let views: Vec<StoryView> = stories.iter().map(|story| story_view(state, story, &left_out, owner.is_some())).collect();
         StatusView {
             schema: 1,
             run: opening.map_or(0, |opening| opening.run),
             state: phase_word(&state.phase),
             running: owner.is_some(),
+            asking: None,
+            head: None,
             branch: opening.map_or_else(String::new, |opening| Names::new(&opening.change).short_branch()),
             original: opening.map_or_else(String::new, |opening| head_words(&opening.original)),
             checkpoint: state.base.as_ref().map(|base| base.checkpoint.to_string()),
@@ -111,9 +124,34 @@ impl StatusView {
             tokens: usage.tokens(),
             cost_usd: usage.cost.map(Cost::as_dollars),
             used: usage_words(&usage),
+            summary: None,
             next: next_commands(state, &change, owner.is_some()),
             change,
         }
+    }
+
+    /// The same with the process that asks about the run, if one does.
+    #[must_use]
+    pub fn asked_by(mut self, asking: Option<u32>) -> Self {
+        self.asking = asking;
+        self
+    }
+
+    /// The same with HEAD, if the user has moved it off the branch of a run in their checkout: nothing but the switch back makes sense.
+    #[must_use]
+    pub fn with_head(mut self, head: &Head) -> Self {
+        self.head = Some(head_words(head));
+        let back = format!("git switch {}", quoted(&self.branch));
+        let resume = format!("git ralph resume {}", self.change);
+        self.next = if self.next.contains(&resume) { vec![format!("{back} && {resume}"), back] } else { vec![back] };
+        self
+    }
+
+    /// The same with what the run took and what came of it.
+    #[must_use]
+    pub fn with_summary(mut self, summary: Summary) -> Self {
+        self.summary = Some(summary);
+        self
     }
 
     /// The same with the times at which the attempts that are under way began.
@@ -153,28 +191,53 @@ pub(super) fn phase_word(phase: &Phase) -> &'static str {
     }
 }
 
-fn story_view(state: &RunState, story: &Story) -> StoryView {
-    let progress = state.stories.get(&story.id).cloned().unwrap_or_default();
-    let word = match &progress.stage {
-        _ if state.is_done(story) => "done",
-        Stage::Idle if progress.failures > 0 => "failed",
+/// The state of a story in a word.
+pub(super) fn story_word(state: &RunState, story: &Story, left_out: &HashSet<&StoryId>) -> &'static str {
+    if state.is_done(story) {
+        return "done";
+    }
+    if left_out.contains(&story.id) && !state.stories.get(&story.id).is_some_and(Progress::is_busy) {
+        return "skipped";
+    }
+    let Some(progress) = state.stories.get(&story.id) else { return "open" };
+    match &progress.stage {
+        Stage::Idle if progress.blocked.is_some() => "blocked",
+        Stage::Idle if state.is_given_up(&story.id) => "failed",
         Stage::Idle => "open",
         Stage::Working => "working",
         Stage::Queued(_) => "queued",
         Stage::Ended { .. } | Stage::Accepted | Stage::Rejected => "unsettled",
         Stage::Landed(_) => "done",
-    };
+    }
+}
+
+/// The same for people: what is left to do for an attempt, and whether its agent is really at work.
+fn shown_word(word: &'static str, stage: &Stage, running: bool) -> &'static str {
+    match (word, stage) {
+        ("working", _) if !running => "cut short",
+        ("unsettled", Stage::Ended { .. }) => "to be judged",
+        ("unsettled", Stage::Accepted) => "to be landed",
+        ("unsettled", Stage::Rejected) => "to roll back",
+        (word, _) => word,
+    }
+}
+
+fn story_view(state: &RunState, story: &Story, left_out: &HashSet<&StoryId>, running: bool) -> StoryView {
+    let progress = state.stories.get(&story.id).cloned().unwrap_or_default();
+    let word = story_word(state, story, left_out);
+    let seconds = progress.with_gates() / 1000;
     StoryView {
         id: story.id.to_string(),
         title: story.title.clone(),
         state: word,
+        shown: shown_word(word, &progress.stage, running),
         attempts: progress.attempts,
         failures: progress.failures,
         checkpoint: if let Stage::Landed(oid) = &progress.stage { Some(oid.to_string()) } else { None },
         rescues: progress.rescues,
         outcome: progress.outcome.as_ref().map(outcome_words),
         doubts: progress.doubts.iter().map(doubt_words).collect(),
-        seconds: progress.milliseconds / 1000,
+        seconds,
         tokens: progress.usage.tokens(),
         cost_usd: progress.usage.cost.map(Cost::as_dollars),
         used: usage_words(&progress.usage),
@@ -183,18 +246,15 @@ fn story_view(state: &RunState, story: &Story) -> StoryView {
 
 /// The commands that make sense now, the likeliest first.
 fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
-    let command = |words: &str| format!("git ralph {words} {change}");
+    let command = |words: &str| git_ralph(words, &[change]);
     match state.phase {
         _ if running => vec![command("stop")],
         Phase::Finished(_) | Phase::Aborted => vec![command("start")],
         Phase::Finishing(_) | Phase::Aborting => vec![command("resume")],
         Phase::Starting => vec![command("resume"), command("abort")],
         Phase::Open => {
-            let finish = ["--cleanup", "--keep"].map(|mode| format!("{} {mode}", command("finish")));
-            let mut commands = Vec::new();
-            if state.end != Some(crate::run::End::AllDone) {
-                commands.push(command("resume"));
-            }
+            let finish = ["finish --cleanup", "finish --keep"].map(command);
+            let mut commands: Vec<String> = go_on_commands(state, change).into_iter().map(|(command, _)| command).collect();
             commands.extend(finish);
             commands.push(command("abort"));
             commands
@@ -206,9 +266,22 @@ fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
 #[must_use]
 pub fn status_text(view: &StatusView) -> String {
     let mut text = String::new();
-    let running = if view.running { ", running" } else { "" };
+    let running = match view.asking {
+        _ if view.running => ", running",
+        Some(_) => ", waiting for your answer",
+        None => "",
+    };
     let _ = writeln!(text, "{}: {}{running}, {} of {} done{}", view.change, view.state, view.done, count(view.total, "story"), view.used);
-    let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
+    match &view.head {
+        Some(head) => {
+            let place =
+                head.strip_prefix("detached HEAD at ").map_or_else(|| format!("on {head}"), |commit| format!("detached at {commit}"));
+            let _ = writeln!(text, "HEAD is {}, not on {}; started from {}", clean(&place), view.branch, view.original);
+        }
+        None => {
+            let _ = writeln!(text, "on {}, started from {}", view.branch, view.original);
+        }
+    }
     write_workspaces(&mut text, view);
     if let Some(until) = view.waiting_until {
         let _ = writeln!(text, "waiting until {}", time_words(until));
@@ -217,6 +290,7 @@ pub fn status_text(view: &StatusView) -> String {
         let _ = writeln!(text, "{end}");
     }
     let width = view.stories.iter().map(|story| story.id.chars().count()).max().unwrap_or(0);
+    let column = view.stories.iter().map(|story| story.shown.len()).max().unwrap_or(0).max(9);
     for story in &view.stories {
         let attempts = if story.attempts > 1 { format!(" ({})", count(story.attempts as usize, "attempt")) } else { String::new() };
         let outcome = match &story.outcome {
@@ -225,8 +299,8 @@ pub fn status_text(view: &StatusView) -> String {
         };
         let _ = writeln!(
             text,
-            "  {:<9} {:<width$}  {}{attempts}{outcome}{}",
-            state_styled(story.state),
+            "  {:<column$} {:<width$}  {}{attempts}{outcome}{}",
+            state_styled(story.shown),
             story.id,
             clean(&story.title),
             story.used
@@ -234,6 +308,10 @@ pub fn status_text(view: &StatusView) -> String {
         for doubt in &story.doubts {
             let _ = writeln!(text, "            {} {doubt}", console::style("warning:").yellow());
         }
+    }
+    if let Some(summary) = &view.summary {
+        text.push_str(&effort_text(summary));
+        text.push_str(&saved_text(summary));
     }
     for (at, command) in view.next.iter().enumerate() {
         let _ = writeln!(text, "{} {command}", if at == 0 { "next:" } else { "  or:" });
@@ -269,8 +347,8 @@ pub fn state_styled(state: &str) -> console::StyledObject<&str> {
     let word = console::style(state);
     match state {
         "done" | "finished" => word.green(),
-        "failed" | "unsettled" => word.red(),
-        "working" | "queued" | "open" | "starting" => word.yellow(),
+        "failed" | "blocked" | "cut short" | "to be judged" | "to be landed" | "to roll back" | "broken" => word.red(),
+        "working" | "queued" | "open" | "starting" | "partial" => word.yellow(),
         _ => word,
     }
 }

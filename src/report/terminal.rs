@@ -1,168 +1,114 @@
-//! The terminal: a bar over the stories, what is running, and the agent's last line; events as lines above it.
+//! The terminal: events as lines, and below them the live view, drawn anew with every beat.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::Instant;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
 
-use super::words::{activity_lines, time_words};
-use super::{Tone, clean, event_lines, output};
-use crate::run::{Activity, Event, Record, Reporter, RunState};
-use crate::story::StoryId;
+use super::block::{Block, Size};
+use super::keyboard::{Key, Keyboard, is_background};
+use super::lines::said_text;
+use super::live_view::LiveView;
+use super::words::activity_lines;
+use super::{Line, Tone, Verbosity, event_lines, output};
+use crate::run::{Activity, Live, Record, Reporter, RunState};
 
 /// Tells events on a screen.
+#[derive(Clone, Debug)]
+pub struct Terminal(Rc<RefCell<Drawn>>);
+
 #[derive(Debug)]
-pub struct Terminal {
-    screen: MultiProgress,
-    stories: ProgressBar,
-    /// A line for each thing that goes on.
-    running: RefCell<BTreeMap<Row, ProgressBar>>,
-}
-
-/// What a line is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Row {
-    /// A story that is being worked on, or that the run waits after.
-    Story(StoryId),
-    /// The landing that is being tested.
-    Landing,
-    /// A private clone that is being set up.
-    Workspace(String),
-}
-
-impl Default for Terminal {
-    fn default() -> Self {
-        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        let stories = screen.add(ProgressBar::new(0));
-        stories.set_style(style("{bar:30} {pos}/{len} stories  {elapsed}"));
-        Terminal { screen, stories, running: RefCell::default() }
-    }
+struct Drawn {
+    verbosity: Verbosity,
+    view: LiveView,
+    block: Block,
+    keyboard: Option<Keyboard>,
+    /// The line of the agent's that was printed last.
+    said: String,
+    /// Whether the loop is over, so that nothing is drawn any more.
+    over: bool,
 }
 
 impl Terminal {
-    fn say(&self, tone: Tone, text: &str) {
-        let _ = self.screen.println(output::prefixed(&super::Line::new(tone, text)));
+    /// With the given verbosity.
+    #[must_use]
+    pub fn new(verbosity: Verbosity) -> Self {
+        let view = LiveView::new(Instant::now());
+        let drawn = Drawn { verbosity, view, block: Block::default(), keyboard: None, said: String::new(), over: false };
+        Terminal(Rc::new(RefCell::new(drawn)))
+    }
+}
+
+impl Drawn {
+    fn say(&self, line: &Line) {
+        self.block.print(&output::prefixed(line));
     }
 
-    fn run(&self, row: Row, title: String) {
-        self.settle(&row);
-        let spinner = self.screen.insert_before(&self.stories, ProgressBar::new_spinner());
-        spinner.set_style(style("{spinner} {prefix}  {elapsed}  {wide_msg}"));
-        spinner.set_prefix(title);
-        spinner.enable_steady_tick(Duration::from_millis(120));
-        self.running.borrow_mut().insert(row, spinner);
-    }
-
-    fn show(&self, row: &Row, message: String) {
-        if let Some(spinner) = self.running.borrow().get(row) {
-            spinner.set_message(message);
+    fn draw(&mut self) {
+        if !self.over && !self.view.is_empty() && !is_background() {
+            let size = Size::now();
+            self.view.hears_keys = self.keyboard.is_some();
+            self.block.draw(size, self.view.lines(size, Instant::now(), Timestamp::now()));
         }
     }
 
-    fn settle(&self, row: &Row) {
-        if let Some(spinner) = self.running.borrow_mut().remove(row) {
-            spinner.finish_and_clear();
-        }
+    fn step_aside(&mut self) {
+        self.block.erase();
+        self.keyboard = None;
     }
 }
 
 impl Reporter for Terminal {
     fn event(&self, record: &Record, state: &RunState) {
+        let mut drawn = self.0.borrow_mut();
+        drawn.view.event(&record.event, state, Instant::now());
         for line in event_lines(&record.event, state) {
-            self.say(line.tone, &line.text);
+            drawn.say(&line);
         }
-        match &record.event {
-            Event::AttemptStarted { story, attempt, slot, .. } => {
-                let slot = if state.is_isolated() { format!("{}: ", slot + 1) } else { String::new() };
-                self.run(Row::Story(story.clone()), format!("{slot}{story} (attempt {attempt})"));
-            }
-            Event::CheckpointLanded { story, .. } => {
-                self.settle(&Row::Story(story.clone()));
-                self.settle(&Row::Landing);
-                self.stories.inc(1);
-            }
-            Event::AttemptQueued { story, .. } | Event::AttemptRolledBack { story, .. } | Event::PauseEnded { story } => {
-                self.settle(&Row::Story(story.clone()));
-            }
-            Event::AttemptBeaten { .. } | Event::BatchFailed { .. } | Event::CommitsAdopted { .. } => self.settle(&Row::Landing),
-            Event::WorkspaceReady { slot, .. } => self.settle(&Row::Workspace((slot + 1).to_string())),
-            Event::PauseStarted { story, .. } => self.run(Row::Story(story.clone()), format!("{story} waits")),
-            Event::LoopEnded { .. } => self.rest(),
-            Event::RunStarting { .. }
-            | Event::LeftoverKept { .. }
-            | Event::RunStarted { .. }
-            | Event::RunResumed {}
-            | Event::EditsAdopted { .. }
-            | Event::IdentityMissing {}
-            | Event::SourceUnreadable { .. }
-            | Event::SourceRead { .. }
-            | Event::SourcePutBack { .. }
-            | Event::StoriesChanged { .. }
-            | Event::StrayMarks { .. }
-            | Event::MarksNotSet { .. }
-            | Event::AgentEnded { .. }
-            | Event::UsageFound { .. }
-            | Event::GateEnded { .. }
-            | Event::AttemptAccepted { .. }
-            | Event::AttemptRejected { .. }
-            | Event::UndoStarted { .. }
-            | Event::Undone { .. }
-            | Event::Noticed { .. }
-            | Event::StoryFailed { .. }
-            | Event::StopRequested { .. }
-            | Event::FinishStarted { .. }
-            | Event::Finished { .. }
-            | Event::AbortStarted {}
-            | Event::Aborted { .. } => {}
-        }
+        drawn.draw();
     }
 
     fn activity(&self, activity: &Activity<'_>) {
-        match activity {
-            Activity::Planned { done, total } => {
-                self.stories.set_length(*total as u64);
-                self.stories.set_position(*done as u64);
+        let mut drawn = self.0.borrow_mut();
+        drawn.view.activity(activity, Instant::now());
+        // A view has no line for what needs a hint.
+        if !matches!(activity, Activity::SettingUp { .. }) {
+            for line in activity_lines(activity) {
+                drawn.say(&line);
             }
-            Activity::Said { story, line } => self.show(&Row::Story((*story).clone()), clean(line)),
-            Activity::Did { story, tool, target } => self.show(&Row::Story((*story).clone()), clean(&format!("{tool} {target}"))),
-            Activity::GateStarted { story, command } => {
-                let row = Row::Story((*story).clone());
-                // The gates of a landing run when the attempt of the story has left its workspace.
-                let row = if self.running.borrow().contains_key(&row) { row } else { Row::Landing };
-                self.show(&row, format!("gate: {}", clean(command)));
-            }
-            Activity::Landing { stories } => {
-                self.settle(&Row::Workspace("landing".to_owned()));
-                let stories: Vec<&str> = stories.iter().map(StoryId::as_str).collect();
-                self.run(Row::Landing, format!("landing {}", stories.join(", ")));
-            }
-            Activity::SettingUp { workspace, command } => {
-                let row = Row::Workspace((*workspace).to_owned());
-                if !self.running.borrow().contains_key(&row) {
-                    self.run(row.clone(), format!("workspace {workspace}"));
-                }
-                self.show(&row, format!("setup: {}", clean(command)));
-            }
-            Activity::CallbackFailed { .. }
-            | Activity::SourceNotCarried { .. }
-            | Activity::NotCopied { .. }
-            | Activity::SourceEdited { .. } => {
-                for line in activity_lines(activity) {
-                    self.say(line.tone, &line.text);
-                }
-            }
-            Activity::Waiting { story, until } => self.show(&Row::Story((*story).clone()), format!("until {}", time_words(*until))),
+        }
+        if let Some(text) = said_text(activity).filter(|text| drawn.verbosity == Verbosity::Verbose && *text != drawn.said) {
+            drawn.say(&Line::new(Tone::Plain, text.clone()));
+            drawn.said = text;
         }
     }
 
     fn rest(&self) {
-        self.running.borrow_mut().values().for_each(ProgressBar::finish_and_clear);
-        self.running.borrow_mut().clear();
-        self.stories.finish_and_clear();
+        let mut drawn = self.0.borrow_mut();
+        drawn.over = true;
+        drawn.step_aside();
+    }
+
+    fn live(&self) -> Option<Rc<dyn Live>> {
+        Some(Rc::new(self.clone()))
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+impl Live for Terminal {
+    fn beat(&self) -> bool {
+        let mut drawn = self.0.borrow_mut();
+        if drawn.over {
+            return false;
+        }
+        if drawn.keyboard.is_none() {
+            drawn.keyboard = Keyboard::open();
+        }
+        drawn.draw();
+        drawn.keyboard.as_ref().is_some_and(|keyboard| keyboard.typed().contains(&Key::Char('q')))
+    }
+
+    fn step_aside(&self) {
+        self.0.borrow_mut().step_aside();
+    }
 }

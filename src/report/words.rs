@@ -9,8 +9,10 @@ use crate::config::{Advice, Finish};
 use crate::git::{Head, Oid};
 use crate::names::Names;
 use crate::process::Exit;
-use crate::run::{Activity, Budget, CallbackFailure, Defeat, DefeatCause, End, Event, Outcome, RunState, StopKind, Usage, Why, abnormal};
-use crate::shell_word::quoted;
+use crate::run::{
+    Activity, Budget, CallbackFailure, Defeat, DefeatCause, End, Event, Outcome, Progress, RunState, StopKind, Usage, Why, Wish, abnormal,
+};
+use crate::shell_word::{git_ralph, quoted};
 use crate::story::StoryId;
 use crate::workspace::{Doubt, Notice};
 
@@ -19,12 +21,27 @@ use crate::workspace::{Doubt, Notice};
 pub enum Tone {
     /// As it is.
     Plain,
+    /// Something went well.
+    Success,
+    /// Something went wrong that the loop deals with.
+    Failure,
     /// `warning:`
     Warning,
     /// `error:`
     Error,
     /// `hint:`
     Hint,
+}
+
+impl Tone {
+    /// Whether the line is for a user who wants to hear of problems only.
+    #[must_use]
+    pub fn is_urgent(self) -> bool {
+        match self {
+            Tone::Plain | Tone::Success | Tone::Failure => false,
+            Tone::Warning | Tone::Error | Tone::Hint => true,
+        }
+    }
 }
 
 /// One line for a person.
@@ -74,7 +91,12 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             plain(format!("landing queue: the gate '{}' fails on the merge of {}; trying fewer of them", clean(command), ids(stories)))
         }
         Event::AttemptBeaten { story, attempt, defeat, kept } => {
-            plain(format!("{story}: attempt {attempt} {}; saved as {kept}, trying again from that checkpoint", defeat_words(defeat)))
+            let text = format!("{story}: attempt {attempt} {}; saved as {kept}, trying again from that checkpoint", defeat_words(defeat));
+            let output = match &defeat.cause {
+                DefeatCause::Gate { output, .. } => gate_lines(story, *attempt, output, state),
+                DefeatCause::Conflict { .. } => Vec::new(),
+            };
+            [Line::new(Tone::Failure, text)].into_iter().chain(output).collect()
         }
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
         Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
@@ -98,13 +120,14 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             warning(format!("{story}: ended what the agent left running: {}", clean(&survivors.join(", "))))
         }
         Event::GateEnded { story, command, exit, milliseconds, .. } => {
-            let colour = if *exit == Exit::Success { "green" } else { "red" };
-            plain(format!("{story}: gate {colour}: {} ({})", clean(command), span(*milliseconds)))
+            let (tone, colour) = if *exit == Exit::Success { (Tone::Plain, "green") } else { (Tone::Failure, "red") };
+            vec![Line::new(tone, format!("{story}: gate {colour}: {} ({})", clean(command), span(*milliseconds)))]
         }
-        Event::AttemptRejected { story, attempt, outcome } => plain(format!("{story}: attempt {attempt} {}", outcome_words(outcome))),
+        Event::AttemptRejected { story, attempt, outcome } => rejected_lines(story, *attempt, outcome, state),
         Event::CheckpointLanded { story, commit, files, .. } => {
-            let (spent, used) = state.stories.get(story).map_or((0, String::new()), |p| (p.milliseconds, usage_words(&p.usage)));
-            plain(format!("{story}: done in {}{used}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file")))
+            let (spent, used) = state.stories.get(story).map_or((0, String::new()), |p| (p.with_gates(), usage_words(&p.usage)));
+            let text = format!("{story}: done in {}{used}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file"));
+            vec![Line::new(Tone::Success, text)]
         }
         Event::AttemptRolledBack { story, rescue, files, .. } => {
             plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
@@ -115,14 +138,60 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             let last = outcome.as_ref().map(|outcome| format!("; the last one {}", outcome_words(outcome))).unwrap_or_default();
             vec![Line::new(Tone::Error, format!("{story} failed after {}{last}", count(*attempts as usize, "attempt")))]
         }
+        Event::HintGiven { story, now, .. } => plain(hint_words(story.as_ref(), *now, state)),
+        Event::StorySkipped { story, also, .. } if also.is_empty() => plain(format!("{story}: skipped")),
+        Event::StorySkipped { story, also, .. } => plain(format!("{story}: skipped, and with it what comes after it: {}", ids(also))),
+        Event::StoryRetried { story, .. } => plain(format!("{story}: has a fresh set of retries")),
+        Event::DoneByHand { story, .. } => plain(format!("{story}: marked as done by hand")),
+        Event::ChangeEdited { .. } => plain("your edit of the change file is taken in".to_owned()),
+        Event::RequestRefused { reason, .. } => warning(format!("a request was refused: {}", clean(reason))),
         Event::StopRequested { how } => plain(stop_words(*how, state).to_owned()),
-        Event::LoopEnded { end } => plain(end_words(end, state)),
+        Event::LoopEnded { end } => {
+            let tone = match end {
+                End::AllDone | End::SelectionDone | End::LimitReached => Tone::Success,
+                End::RetriesSpent { .. }
+                | End::BudgetSpent { .. }
+                | End::Misconfigured { .. }
+                | End::UsageLimit { .. }
+                | End::StillLimited { .. }
+                | End::NeedsUser { .. }
+                | End::Blocked { .. }
+                | End::Stopped
+                | End::Interrupted { .. } => Tone::Plain,
+            };
+            vec![Line::new(tone, end_words(end, state))]
+        }
         Event::Finished { mode, kept } => plain(finished_words(*mode, kept.as_deref(), state)),
-        Event::Aborted { kept: Some(kept), moved_to, incomplete } => {
-            plain(format!("{}; what the run did is kept as {kept}", aborted_words(moved_to.as_ref(), *incomplete, state)))
+        Event::Aborted { kept: Some(kept), moved_to, incomplete, put_back } => {
+            let branch =
+                put_back.as_ref().map(|tip| format!("; branch ralph/{} from before the run is back at {}", change(state), tip.short()));
+            let how = aborted_words(moved_to.as_ref(), *incomplete, state);
+            plain(format!("{how}{}; what the run did is kept as {kept}", branch.unwrap_or_default()))
         }
         Event::Aborted { kept: None, .. } => plain("the run had not touched anything yet, it is closed".to_owned()),
     }
+}
+
+/// Why an attempt has failed; if a gate has, the end of what it printed and the command for all of it.
+fn rejected_lines(story: &StoryId, attempt: u32, outcome: &Outcome, state: &RunState) -> Vec<Line> {
+    let output = match outcome {
+        Outcome::GateRed { output, .. } => gate_lines(story, attempt, output, state),
+        _ => Vec::new(),
+    };
+    let tone = if *outcome == Outcome::Interrupted { Tone::Plain } else { Tone::Failure };
+    [Line::new(tone, format!("{story}: attempt {attempt} {}", outcome_words(outcome)))].into_iter().chain(output).collect()
+}
+
+/// The last lines that a gate printed, and the command that shows all of them.
+fn gate_lines(story: &StoryId, attempt: u32, output: &str, state: &RunState) -> Vec<Line> {
+    let printed: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &printed[printed.len().saturating_sub(GATE_LINES)..];
+    if last.is_empty() {
+        return Vec::new();
+    }
+    let lines = last.iter().map(|line| Line::new(Tone::Plain, format!("  | {}", shorten(&clean(line)))));
+    let all = format!("  {}   shows all of it", git_ralph(&format!("log --attempt {attempt}"), &[&change(state), story.as_str()]));
+    lines.chain([Line::new(Tone::Plain, all)]).collect()
 }
 
 /// The rest of a sentence that begins with "attempt 2".
@@ -193,6 +262,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
         Outcome::Failed { reason } => format!("failed: {}", shorten(&clean(reason))),
+        Outcome::Blocked { needs } => format!("is blocked and needs you: {}", shorten(&clean(needs))),
         Outcome::GateRed { command, exit, .. } => match exit {
             Exit::TimedOut { seconds } => format!("failed: the gate '{}' did not end within {seconds} s", clean(command)),
             _ => format!("failed: the gate '{}' is red", clean(command)),
@@ -202,10 +272,38 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Abnormal { exit, message: None } => abnormal(exit),
         Outcome::Abnormal { exit, message: Some(message) } => format!("{}: {}", abnormal(exit), shorten(&clean(message))),
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
-        Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&clean(message))),
+        Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message)))),
         Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
         Outcome::Unlandable { reason } => format!("could not be made a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
+    }
+}
+
+/// The rest of a sentence that begins with "asked process 17".
+#[must_use]
+pub fn wish_words(wish: &Wish) -> String {
+    match wish {
+        Wish::Hint { story: Some(story), now: false, .. } => format!("to give the hint to the next attempt of {story}"),
+        Wish::Hint { story: None, now: false, .. } => "to give the hint to every attempt from now on".to_owned(),
+        Wish::Hint { story: Some(story), now: true, .. } => format!("to begin the attempt of {story} again with the hint"),
+        Wish::Hint { story: None, now: true, .. } => "to begin attempts again with the hint".to_owned(),
+        Wish::Skip { story } => format!("to skip {story}"),
+        Wish::Retry { story } => format!("to give {story} a fresh set of retries"),
+        Wish::Edit { .. } => "to take in the edit of the change file".to_owned(),
+        Wish::Done { story, .. } => format!("to take {story} as done"),
+    }
+}
+
+fn hint_words(story: Option<&StoryId>, now: bool, state: &RunState) -> String {
+    let is_ended = |story: &StoryId| now && state.stories.get(story).is_some_and(Progress::is_taken_back);
+    match story {
+        Some(story) if state.skipped.contains(story) => {
+            format!("{story}: got a hint; it is skipped, so: {}", git_ralph("retry", &[story.as_str()]))
+        }
+        Some(story) if is_ended(story) => format!("{story}: got a hint; its attempt is ended and begins again with it"),
+        Some(story) => format!("{story}: got a hint for the next attempt"),
+        None if state.stories.keys().any(is_ended) => "got a hint; attempts are ended and begin again with it".to_owned(),
+        None => "got a hint for the next attempts".to_owned(),
     }
 }
 
@@ -223,6 +321,9 @@ fn stop_words(how: StopKind, state: &RunState) -> &'static str {
 #[must_use]
 pub fn end_words(end: &End, state: &RunState) -> String {
     match end {
+        End::AllDone if state.skipped.iter().any(|story| !state.has_landed(story)) => {
+            format!("nothing is left to do: every story of {} is done or skipped", change(state))
+        }
         End::AllDone => format!("all stories of {} are done", change(state)),
         End::SelectionDone => "the selected stories are done".to_owned(),
         End::LimitReached => "the limit of stories is reached".to_owned(),
@@ -236,7 +337,10 @@ pub fn end_words(end: &End, state: &RunState) -> String {
             format!("stopped: the agent's usage limit is reached, it resets at {}", time_words(*resets))
         }
         End::UsageLimit { resets: None } => "stopped: the agent's usage limit is reached".to_owned(),
-        End::StillLimited { waits, .. } => format!("stopped: the agent's usage limit is still reached after {waits} waits in a row"),
+        End::StillLimited { waits, .. } => {
+            format!("stopped: the agent's usage limit is still reached after {} in a row", count(*waits as usize, "wait"))
+        }
+        End::NeedsUser { story, needs } => format!("needs you: {story}: {}", shorten(&clean(needs))),
         End::Blocked { story } => format!("stopped: {story} waits for stories that are not selected"),
         End::Stopped => "stopped".to_owned(),
         End::Interrupted { .. } => "interrupted".to_owned(),
@@ -260,6 +364,8 @@ pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
             (Tone::Plain, format!("workspace {workspace}: setting up: {}", clean(command)), Vec::new())
         }
         Activity::Planned { .. }
+        | Activity::Working { .. }
+        | Activity::Heard { .. }
         | Activity::Said { .. }
         | Activity::Did { .. }
         | Activity::Waiting { .. }
@@ -312,6 +418,17 @@ pub(super) fn time_words(time: Timestamp) -> String {
     time.strftime(if today { "%H:%M:%S" } else { "%a %Y-%m-%d %H:%M" }).to_string()
 }
 
+/// A client's message in which a time is a number of seconds behind a bar, `usage limit reached|1794865030`, with that time in words.
+fn with_times(message: &str) -> String {
+    let Some((before, rest)) = message.split_once('|') else { return message.to_owned() };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let time = rest[..digits].parse().ok().filter(|_| digits == 10).and_then(|seconds| Timestamp::from_second(seconds).ok());
+    match time {
+        Some(time) => format!("{before}, resets at {}{}", time_words(time), &rest[digits..]),
+        None => message.to_owned(),
+    }
+}
+
 /// `, $0.02, 11.2k tokens`, as far as it is known.
 pub(super) fn usage_words(usage: &Usage) -> String {
     let cost = usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
@@ -319,7 +436,7 @@ pub(super) fn usage_words(usage: &Usage) -> String {
     cost + &tokens
 }
 
-fn tokens_words(tokens: u64) -> String {
+pub(super) fn tokens_words(tokens: u64) -> String {
     match tokens {
         n if n < 1_000 => n.to_string(),
         n if n < 1_000_000 => format!("{}.{}k", n / 1_000, n % 1_000 / 100),
@@ -339,7 +456,7 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
             format!("back on {} with everything uncommitted; the checkpoints are kept as {kept}", original(state))
         }
         (Finish::Cleanup, None) => format!("back on {} with everything uncommitted", original(state)),
-        (Finish::Keep | Finish::Ask, _) => format!("finished, staying on ralph/{}", change(state)),
+        (Finish::Keep | Finish::Ask, _) => format!("finished; the result is on ralph/{}", change(state)),
     }
 }
 
@@ -406,6 +523,7 @@ pub(super) fn doubt_words(notice: &Notice) -> String {
             )
         }
         Notice::EmptyCheckpoint { .. } => "the agent says it is done, but nothing has changed".to_owned(),
+        Notice::EmptyByHand { .. } => "marked as done by hand, but nothing has changed".to_owned(),
         _ => String::new(),
     }
 }
@@ -448,7 +566,9 @@ pub(super) fn notice_words(notice: &Notice) -> String {
             )
         }
         Notice::RefRestored { name, kept } => restored_ref_words(name, kept.as_deref()),
-        Notice::RefOfOthers { name, kept } => foreign_ref_words(name, kept.as_deref()),
+        Notice::RefOfOthers { name, kept } => {
+            format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}")
+        }
         Notice::RefBroken { name } => {
             format!("{name} names an object that does not exist; to remove it, type: git update-ref -d {}", quoted(name))
         }
@@ -471,7 +591,8 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         | Notice::EditSetAside { story, .. }
         | Notice::GateFileChanged { story, .. }
         | Notice::GateFileIgnored { story, .. }
-        | Notice::EmptyCheckpoint { story } => format!("{story}: {}", doubt_words(notice)),
+        | Notice::EmptyCheckpoint { story }
+        | Notice::EmptyByHand { story } => format!("{story}: {}", doubt_words(notice)),
         Notice::IndexRebuilt {} => "the copy of your index was damaged; the index is made anew and has the same files staged".to_owned(),
         Notice::StagedLost {} => {
             "what you had staged was deleted from the repository; your files are as they were, and nothing is staged".to_owned()
@@ -519,13 +640,6 @@ fn restored_ref_words(name: &str, kept: Option<&str>) -> String {
     }
 }
 
-fn foreign_ref_words(name: &str, kept: Option<&str>) -> String {
-    match kept {
-        None => format!("another run has changed {name}, it is left alone"),
-        Some(kept) => format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}"),
-    }
-}
-
 fn restored_words(kept: Option<&str>) -> String {
     match kept {
         None => "it was removed, and is back".to_owned(),
@@ -564,7 +678,7 @@ fn stash_words(gone: usize, taken: usize) -> String {
 }
 
 /// The first of many names.
-fn some(names: &[String]) -> String {
+pub(super) fn some(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let more = names.len().saturating_sub(SHOWN);
     let shown = clean(&names[..names.len() - more].join(", "));
@@ -598,6 +712,9 @@ pub(super) fn span(milliseconds: u64) -> String {
     }
 }
 
+/// How many lines of a failed gate are shown.
+const GATE_LINES: usize = 5;
+
 /// As much of a text as fits on the screen.
 const LONGEST: usize = 200;
 
@@ -614,4 +731,18 @@ fn shorten_front(text: &str) -> String {
         return text.to_owned();
     }
     format!("…{}", &text[text.ceil_char_boundary(text.len() - LONGEST)..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_in_seconds_is_shown_as_a_time() {
+        let words = with_times("usage limit reached|1794865030");
+        assert!(words.starts_with("usage limit reached, resets at ") && !words.contains("1794865030"), "{words}");
+        for other in ["usage limit reached", "a|b", "a|12", "a|17948650301"] {
+            assert_eq!(with_times(other), other);
+        }
+    }
 }

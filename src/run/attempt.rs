@@ -1,5 +1,6 @@
 //! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,12 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jiff::Zoned;
 
-use super::gates::Gates;
-use super::step_runner::{AgentSetup, Ground, StepRunner};
+use super::step_runner::{AgentSetup, Ground, StepRunner, Task};
 use super::{Activity, Event, RunDir};
-use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal};
-use crate::process::{Flow, Stream, Supervised, Trail, Watch, supervise};
-use crate::story::{Change, Story, StoryId};
+use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal, Template};
+use crate::process::{Flow, StopHandle, Stream, Supervised, Trail, Urgency, Watch, supervise};
+use crate::story::{Story, StoryId};
 use crate::{safe_read, safe_write};
 
 /// More than a prompt carries.
@@ -24,26 +24,12 @@ pub(crate) const MARK: &str = "RALPH_RUN";
 
 impl StepRunner<'_> {
     /// Runs the agent once for a story.
-    pub(super) async fn attempt(
-        &self,
-        ground: &Ground,
-        change: &Change,
-        story: &Story,
-        attempt: u32,
-        gates: &Gates,
-        feedback: Option<&Feedback>,
-    ) -> Result<Event> {
+    pub(super) async fn attempt(&self, ground: &Ground, task: &Task, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
         let AgentSetup { agent, template } = self.agent.context("there is no agent to start")?;
-        let learnings = self.learnings();
-        let prompt = Prompt { change, story, attempt, gates: &gates.commands, feedback, learnings: Some(&learnings), template }.render()?;
-        let dir = self.new_attempt_dir(&story.id, attempt)?;
+        let story = task.story()?;
+        let prompt = self.prompt(task, story, attempt, feedback, template)?;
+        let dir = self.prepare_attempt_dir(&story.id, attempt)?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
-        if let Some(source) = self.source {
-            // What cannot be read is complained about elsewhere, and there is nothing to compare with then.
-            if let Ok(text) = source.text() {
-                private_file(&self.run.source_copy(&story.id, attempt))?.write_all(text.as_bytes())?;
-            }
-        }
         let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
         let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
@@ -54,24 +40,29 @@ impl StepRunner<'_> {
             grace: self.settings.grace.value,
         };
         let mut reader = Reader::new(agent.format);
-        let mut stop = self.stop.clone();
+        let (handle, mut stop) = self.agents.stop(&story.id);
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
             match stream {
                 Stream::Stdout => {
-                    reader.feed(bytes, &mut |said| self.tell(&story.id, said));
+                    reader.feed(bytes, &mut |said| self.tell(&ground.workspace.repo.place.top, &story.id, said));
                     self.in_flight.note(&story.id, || reader.usage());
                 }
                 Stream::Stderr => reader.feed_stderr(bytes),
             }
+            self.reporter.activity(&Activity::Heard { story: &story.id, usage: &reader.usage() });
             Ok(match (reader.concluded(), reader.may_go_on()) {
                 (true, true) => Flow::Concluded,
                 (true, false) => Flow::Over,
+                (false, _) if self.in_flight.is_spent() => Flow::Unwanted,
                 (false, _) => Flow::Going,
             })
         };
         let trail = Trail::begin(MARK, &self.mark(story, attempt));
-        let ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink).await;
+        let ran = tokio::select! {
+            ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink) => ran,
+            never = self.pass_stop_on(&handle) => match never {},
+        };
         let survivors = trail.end_after_child(watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         self.in_flight.forget(&story.id);
@@ -88,6 +79,29 @@ impl StepRunner<'_> {
             survivors,
             words,
         })
+    }
+
+    fn prompt(&self, task: &Task, story: &Story, attempt: u32, feedback: Option<&Feedback>, template: Option<&Template>) -> Result<String> {
+        let learnings = Some(&self.learnings());
+        let (change, gates, hints) = (&task.change, &task.gates.commands, &task.hints);
+        Prompt { change, story, attempt, gates, feedback, hints, learnings, template }.render()
+    }
+
+    /// A request to end everything that is at work ends this, too.
+    pub(super) async fn pass_stop_on(&self, handle: &StopHandle) -> Infallible {
+        let urgency = self.stop.clone().reached(Urgency::Now).await;
+        handle.raise(urgency);
+        std::future::pending().await
+    }
+
+    /// The directory of a new attempt, with a copy of the source of the stories to compare with later.
+    pub(super) fn prepare_attempt_dir(&self, story: &StoryId, attempt: u32) -> Result<PathBuf> {
+        let dir = self.new_attempt_dir(story, attempt)?;
+        // What cannot be read is complained about elsewhere, and there is nothing to compare with then.
+        if let Some(text) = self.source.and_then(|source| source.text().ok()) {
+            private_file(&self.run.source_copy(story, attempt))?.write_all(text.as_bytes())?;
+        }
+        Ok(dir)
     }
 
     /// A directory of its own for an attempt: an earlier agent may have put something in its place.
@@ -108,11 +122,15 @@ impl StepRunner<'_> {
         Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&text).into_owned() }
     }
 
-    fn tell(&self, story: &StoryId, said: Said<'_>) {
-        self.reporter.activity(&match said {
-            Said::Text(line) => Activity::Said { story, line },
-            Said::Tool { name, target } => Activity::Did { story, tool: name, target },
-        });
+    /// Tells what the agent says and does; paths in its workspace are relative to that.
+    fn tell(&self, top: &Path, story: &StoryId, said: Said<'_>) {
+        match said {
+            Said::Text(line) => self.reporter.activity(&Activity::Said { story, line }),
+            Said::Tool { name, target } => {
+                let target = target.replace(&format!("{}/", top.display()), "");
+                self.reporter.activity(&Activity::Did { story, tool: name, target: &target });
+            }
+        }
     }
 
     /// What marks the processes of one attempt.

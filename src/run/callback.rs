@@ -69,6 +69,12 @@ impl Callbacks {
             | Event::Noticed { .. }
             | Event::PauseStarted { .. }
             | Event::PauseEnded { .. }
+            | Event::HintGiven { .. }
+            | Event::StorySkipped { .. }
+            | Event::StoryRetried { .. }
+            | Event::DoneByHand { .. }
+            | Event::ChangeEdited { .. }
+            | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
             | Event::FinishStarted { .. }
             | Event::Finished { .. }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::steering_files::replace;
 use super::{OPENSPEC_CHANGES, RunDir, RunState, SourcePlace, Store, openspec_archived, openspec_changes};
 use crate::config::{ChangeFile, Flags, GitConfig, Settings, parse_change_file};
 use crate::error::Problem;
 use crate::safe_read;
+use crate::shell_word::git_ralph;
 use crate::story::source::{Kind, Material};
 use crate::story::{Change, ChangeName, Order, Story, StoryId};
 
@@ -73,6 +75,22 @@ impl ChangeReader {
         }
     }
 
+    /// What a text would mean as the file of a change.
+    ///
+    /// # Errors
+    /// A [`Problem`] if it cannot be understood.
+    pub fn understood(&self, name: &ChangeName, text: &str) -> Result<LoadedChange> {
+        self.parse(name, self.shown(&self.store.change_file(name)), text.to_owned())
+    }
+
+    /// Writes the file of a change, all of it or nothing.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, name: &ChangeName, text: &str) -> io::Result<()> {
+        replace(&self.store.change_file(name), text.as_bytes())
+    }
+
     /// Reads a change again, which opens its file once; none if its stories are in the file and it has not changed.
     ///
     /// # Errors
@@ -123,8 +141,10 @@ impl ChangeReader {
 
     fn unknown(&self, name: &ChangeName, shown: &str) -> Result<Problem> {
         let known = self.known()?;
-        let suggestion = crate::nearest::suggestion(name.as_str(), known.iter().map(ChangeName::as_str));
-        Ok(Problem::fatal(format!("there is no change '{name}': {shown} does not exist{suggestion}")).hint(format!("git ralph new {name}")))
+        let near = crate::nearest::to(name.as_str(), known.iter().map(ChangeName::as_str));
+        let problem = Problem::fatal(format!("there is no change '{name}': {shown} does not exist{}", crate::nearest::said(near)));
+        let hint = near.map_or_else(|| git_ralph("new", &[name.as_str()]), |_| "git ralph list".to_owned());
+        Ok(problem.hint(hint).mistyped(name.as_str(), near))
     }
 
     /// Every change that has a file or has ever been run.

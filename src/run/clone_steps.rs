@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::event::{Defeat, DefeatCause};
 use super::gates::Gates;
 use super::pool::Pool;
-use super::step_runner::{Ground, StepRunner, Task};
+use super::step_runner::{Ground, StepRunner, Task, empty_notice};
 use super::{Activity, Event, Outcome, gate};
 use crate::branch::{CloneAttempt, Conflict, Gathered, LandedBefore, Saved, Signature, Stack, Stacked, Style, Waiting};
 use crate::config::MergeGates;
@@ -58,7 +58,7 @@ impl StepRunner<'_> {
             return Ok((Copied::default(), None));
         }
         let refs = self.branch.repo.refs().await?;
-        let saved = self.branch.save_unknown(workspace, commit, ground.slot, &refs).await?;
+        let saved = self.branch.save_unknown(workspace, &pool.origin, commit, ground.slot, &refs).await?;
         let is_new = workspace.last_tree().is_none() && !workspace.is_strange();
         let copied = workspace.make(&pool.origin, commit, &refs, patterns).await?;
         pool.note_made(ground.slot);
@@ -105,13 +105,13 @@ impl StepRunner<'_> {
         pool.claim()?;
         let refs = self.branch.repo.refs().await?;
         let mut notices = Vec::new();
-        notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+        notices.extend(self.branch.save_unknown(workspace, &pool.origin, base, ground.slot, &refs).await?);
         match workspace.prepare(&pool.origin, base, &refs).await {
             Ok(more) => notices.extend(more),
             // Something has written to the files since we looked: that is looked at again, and saved.
             Err(error) if GitError::is_answer(&error) => {
                 workspace.hand_over();
-                notices.extend(self.branch.save_unknown(workspace, base, ground.slot, &refs).await?);
+                notices.extend(self.branch.save_unknown(workspace, &pool.origin, base, ground.slot, &refs).await?);
                 notices.extend(workspace.prepare(&pool.origin, base, &refs).await?);
             }
             Err(error) => return Err(error),
@@ -128,16 +128,17 @@ impl StepRunner<'_> {
     /// Saves the work of an accepted attempt; its clone is free for another.
     pub(super) async fn queue(&self, task: &Task, story: &StoryId, attempt: u32, ground: &Ground) -> Result<Vec<Event>> {
         let style = Style {
-            message: None,
+            // The checkpoint has another one.
+            message: String::new(),
             signature: Signature::None,
-            on_empty: self.settings.empty_diff.value,
+            on_empty: self.on_empty(&task.progress),
             marked: self.marks_in_clone(ground, story, attempt)?,
         };
         let base = &task.base.checkpoint;
         Ok(match self.branch.queue(self.clone_attempt(ground, story, attempt, base)?, &style).await? {
             Saved::Queued { commit, changes, empty, mut notices } => {
                 self.pool()?.note_proved(ground.slot);
-                notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: story.clone() }));
+                notices.extend(empty.then(|| empty_notice(story, &task.progress)));
                 notices.extend(self.changed_gate_files(ground, story, &task.gates, &changes).await?);
                 let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
                 events.push(Event::AttemptQueued { story: story.clone(), attempt, commit, files: changes.len() });

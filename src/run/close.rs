@@ -8,7 +8,9 @@ use super::{Closing, Event, HalfDone, OpenRun, Quit};
 use crate::branch::{Leaving, Left, Route};
 use crate::config::Finish;
 use crate::error::Problem;
+use crate::git::Oid;
 use crate::process::Stop;
+use crate::shell_word::git_ralph;
 use crate::workspace::Notice;
 
 impl OpenRun {
@@ -31,7 +33,7 @@ impl OpenRun {
     /// A [`Problem`] if the original branch is gone, in use, or conflicts; then nothing has been touched.
     pub async fn finish(&mut self, mode: Finish) -> Result<()> {
         let way = if mode == Finish::Cleanup { "--cleanup" } else { "--keep" };
-        let again = format!("git ralph finish {way} {}", self.change());
+        let again = git_ralph(&format!("finish {way}"), &[self.change().as_str()]);
         let (_listening, stop) = self.listen_anew()?;
         unless_stopped(stop, self.finish_in(mode), again).await
     }
@@ -49,6 +51,7 @@ impl OpenRun {
             _ if self.state.is_isolated() => self.finish_isolated(mode, again).await,
             Finish::Keep | Finish::Ask => {
                 self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
+                self.workspace.unpin().await?;
                 self.close(Event::Finished { mode: Finish::Keep, kept: None }).await
             }
             Finish::Cleanup => {
@@ -63,20 +66,25 @@ impl OpenRun {
         let result = self.base()?.checkpoint;
         if mode != Finish::Cleanup {
             self.record(Event::FinishStarted { mode: Finish::Keep }).await?;
-            self.remove_workspaces()?;
+            self.remove_workspaces(&result).await?;
             return self.close(Event::Finished { mode: Finish::Keep, kept: None }).await;
         }
+        if !again {
+            self.adopt_commits().await?;
+        }
+        let result = self.base()?.checkpoint;
         let original = self.opening()?.original.clone();
-        let initial = self.state.initial.clone().context("the journal has no initial state")?;
-        let plan = self.branch.plan_home(&self.workspace, &original, &initial, &result).await?;
+        let since = self.state.last_checkout().cloned().context("the journal has no initial state")?;
+        let plan = self.branch.plan_home(&self.workspace, &original, &since, &result).await?;
         if !again {
             self.record(Event::FinishStarted { mode }).await?;
         }
         let kept = self.branch.keep_result(&result).await?;
         let notices = self.branch.bring_home(&self.workspace, &plan).await?;
         self.record_notices(notices).await?;
+        self.keep_tip(&result).await?;
         self.branch.drop_run_refs().await?;
-        self.remove_workspaces()?;
+        self.remove_workspaces(&result).await?;
         self.close(Event::Finished { mode, kept: Some(kept) }).await
     }
 
@@ -87,13 +95,30 @@ impl OpenRun {
             self.record(Event::AbortStarted {}).await?;
         }
         let kept = self.branch.keep_result(&result).await?;
-        self.branch.drop_run_refs().await?;
-        self.remove_workspaces()?;
-        self.close(Event::Aborted { kept: Some(kept), moved_to: None, incomplete: false }).await
+        self.keep_tip(&result).await?;
+        let put_back = self.branch.drop_aborted_refs(self.dir.number).await?;
+        self.remove_workspaces(&result).await?;
+        self.close(Event::Aborted { kept: Some(kept), moved_to: None, incomplete: false, put_back }).await
     }
 
-    fn remove_workspaces(&self) -> Result<()> {
-        self.pool.as_ref().map_or(Ok(()), Pool::remove)
+    async fn keep_tip(&mut self, result: &Oid) -> Result<()> {
+        let notice = self.branch.keep_tip(result).await?;
+        self.record_notices(notice.into_iter().collect()).await
+    }
+
+    /// Removes the clones. What the user has changed in them since the last attempt is saved first.
+    async fn remove_workspaces(&mut self, base: &Oid) -> Result<()> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        let mut notices = Vec::new();
+        for slot in pool.slots_there() {
+            let workspace = pool.workspace(slot);
+            // Whatever this process knows of it, the user may have worked there while a question waited.
+            workspace.hand_over();
+            let refs = self.branch.repo.refs().await?;
+            notices.extend(self.branch.save_unknown(&workspace, &pool.origin, base, slot, &refs).await?);
+        }
+        pool.remove()?;
+        self.record_notices(notices).await
     }
 
     /// Gives the run up.
@@ -118,9 +143,9 @@ impl OpenRun {
         if self.state.is_isolated() {
             return self.abort_isolated(again).await;
         }
-        let Left { kept, moved_to, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
+        let Left { kept, moved_to, put_back, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
         let incomplete = notices.iter().any(Notice::is_a_difference);
-        self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete }).await
+        self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete, put_back }).await
     }
 
     /// Closes a run whose start was cut short before it had touched anything; says whether it was one.
@@ -128,8 +153,8 @@ impl OpenRun {
         if self.state.half_done() != Some(HalfDone::Start) || self.has_begun().await? {
             return Ok(false);
         }
-        self.remove_workspaces()?;
-        self.close(Event::Aborted { kept: None, moved_to: None, incomplete: false }).await?;
+        self.pool.as_ref().map_or(Ok(()), Pool::remove)?;
+        self.close(Event::Aborted { kept: None, moved_to: None, incomplete: false, put_back: None }).await?;
         Ok(true)
     }
 
@@ -151,12 +176,12 @@ impl OpenRun {
         let original = self.opening()?.original.clone();
         let initial = self.state.initial.clone().context("the journal has no initial state")?;
         let base = self.base()?;
-        let leaving = Leaving { route, original: &original, initial: &initial, base: &base, again };
+        let leaving = Leaving { route, original: &original, initial: &initial, base: &base, again, run: self.dir.number };
         let plan = self.branch.plan_leaving(&self.workspace, &leaving).await?;
         if !again {
             self.record(intent).await?;
         }
-        let left = self.branch.leave(&self.workspace, route, plan, &original).await?;
+        let left = self.branch.leave(&self.workspace, &leaving, plan).await?;
         self.record_notices(left.notices.clone()).await?;
         Ok(left)
     }

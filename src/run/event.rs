@@ -32,6 +32,9 @@ pub struct Opening {
     /// The directory of the workspaces, if the run is isolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<PathBuf>,
+    /// The directory that requests of the user are left in, if the run is isolated: another terminal may have another state directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<PathBuf>,
     /// What was asked for on the command line, so that `resume` goes on in the same way.
     pub flags: Flags,
     /// The version that wrote the journal.
@@ -51,6 +54,15 @@ impl Opening {
 #[must_use]
 pub fn lock_name(change: &ChangeName, worktree: &str, is_isolated: bool) -> String {
     if is_isolated { format!("isolated-{change}") } else { worktree.to_owned() }
+}
+
+/// Edits of the user's in the checkout of an isolated run that are to be a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edits {
+    /// The commit with them, on top of the last checkpoint.
+    pub commit: Oid,
+    /// A commit of all that the checkout held.
+    pub checkout: Oid,
 }
 
 /// Something that has happened in a run.
@@ -147,6 +159,35 @@ pub enum Event {
     PauseEnded { story: StoryId },
     /// A story's retries are spent: an error.
     StoryFailed { story: StoryId, attempts: u32, outcome: Option<Outcome> },
+    /// The user gave advice for the next attempts of a story, or of every story; `now` ends attempts that are under way.
+    HintGiven {
+        request: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        story: Option<StoryId>,
+        text: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
+    },
+    /// The user left a story out; `also` are the stories that come after it and are left out with it.
+    StorySkipped { request: String, story: StoryId, also: Vec<StoryId> },
+    /// The user gave a story a fresh set of retries. It is no longer skipped or blocked.
+    StoryRetried { request: String, story: StoryId },
+    /// The user said that a story is done: its attempt lands without gates.
+    DoneByHand {
+        request: String,
+        story: StoryId,
+        attempt: u32,
+        /// What the user says about it, for the commit message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// The user's edits, which wait for the landing queue, in an isolated run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edits: Option<Edits>,
+    },
+    /// The user's edit of the change file is in place.
+    ChangeEdited { request: String },
+    /// What the user asked for was no longer possible when the loop came to it.
+    RequestRefused { request: String, reason: String },
     /// Somebody asked the loop to stop.
     StopRequested { how: StopKind },
     /// The loop has ended; the run is still open.
@@ -166,6 +207,9 @@ pub enum Event {
         /// Whether something could not be restored; notices say what.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         incomplete: bool,
+        /// Where the branch of an earlier run is, if it was put back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        put_back: Option<Oid>,
     },
 }
 
@@ -230,6 +274,15 @@ pub enum Budget {
     },
 }
 
+impl Budget {
+    /// The budget that this usage has used up, if it has.
+    pub(super) fn spent(usage: &Usage, max_cost: Option<Cost>, max_tokens: Option<u64>) -> Option<Budget> {
+        let cost = max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
+        let tokens = || max_tokens.filter(|most| usage.tokens() >= *most);
+        cost.or_else(|| tokens().map(|most| Budget::Tokens { used: usage.tokens(), most }))
+    }
+}
+
 /// Who asked for a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -280,6 +333,13 @@ pub enum End {
         waits: u32,
         /// When it comes back, if the last answer says so.
         resets: Option<Timestamp>,
+    },
+    /// Every story that could go on waits for the user: its agent said BLOCKED.
+    NeedsUser {
+        /// The first of them.
+        story: StoryId,
+        /// What it needs, in the agent's words.
+        needs: String,
     },
     /// What is left waits for stories that are not selected.
     Blocked {

@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Result;
 
 use super::Gates;
-use super::step_runner::{Ground, StepRunner};
-use crate::git::{Git, PathChange};
+use super::step_runner::{Ground, StepRunner, Task};
+use crate::git::{Git, Oid, PathChange};
 use crate::shell_word::quoted;
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
@@ -100,8 +100,9 @@ impl StepRunner<'_> {
         Ok(quoted(&tracked.unwrap_or(&dir).display().to_string()))
     }
 
-    /// The ignored files that gates use and that the attempt has written. Asked before the gates, which may write to them as well.
-    pub(super) async fn ignored_gate_files(&self, ground: &Ground, story: &Story, attempt: u32, gates: &Gates) -> Result<Vec<Notice>> {
+    /// The ignored files that gates use and that the attempt has written, but not committed. Asked before the gates, which may write to
+    /// them as well.
+    pub(super) async fn ignored_gate_files(&self, ground: &Ground, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Notice>> {
         let workspace = &ground.workspace;
         let top = &workspace.repo.place.top;
         // Written right before the agent was started.
@@ -113,13 +114,29 @@ impl StepRunner<'_> {
             fs::metadata(&path).is_ok_and(|meta| meta.is_file() && (fresh(meta) || path.symlink_metadata().is_ok_and(fresh)))
         };
         let mut notices = Vec::new();
-        for gate in &gates.commands {
+        for gate in &task.gates.commands {
             let paths: Vec<PathBuf> = named(gate, top).into_iter().filter(written).collect();
             for path in workspace.repo.ignored_among(&workspace.private_index(), &paths).await? {
+                if self.is_committed(ground, &story.id, attempt, &task.base.checkpoint, &path).await? {
+                    continue;
+                }
                 notices.push(Notice::GateFileIgnored { story: story.id.clone(), gate: gate.clone(), path: path.display().to_string() });
             }
         }
         Ok(notices)
+    }
+
+    /// Whether a file is in the agent's commit that the attempt would land on.
+    async fn is_committed(&self, ground: &Ground, story: &StoryId, attempt: u32, base: &Oid, path: &Path) -> Result<bool> {
+        let committed = if self.pool.is_some() {
+            self.branch.committed_in_clone(self.clone_attempt(ground, story, attempt, base)?).await?
+        } else {
+            self.branch.committed(self.workspace, base).await?
+        };
+        match committed {
+            Some(commit) => self.branch.repo.is_in(&commit, path).await,
+            None => Ok(false),
+        }
     }
 }
 

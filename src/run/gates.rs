@@ -56,11 +56,15 @@ impl StepRunner<'_> {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
             let log = dir.join(format!("{prefix}gate-{}", number + 1));
             let program = self.gate_program(ground, story, attempt, &command);
-            let mut stop = self.stop.clone();
+            let (handle, mut stop) = self.agents.stop(&story.id);
             self.workspace.expect_foreign_writes();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));
-            let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await;
-            trail.end_after_child(self.settings.grace.value).await;
+            let (limit, grace) = (self.settings.verify_timeout.value, self.settings.grace.value);
+            let ran = tokio::select! {
+                ran = gate::run(&program, limit, grace, &mut stop, &log) => ran,
+                never = self.pass_stop_on(&handle) => match never {},
+            };
+            trail.end_after_child(grace).await;
             let ran = ran?;
             events.push(Event::GateEnded {
                 story: story.id.clone(),
@@ -93,7 +97,7 @@ impl StepRunner<'_> {
     async fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
         let file = self.message_file(story, attempt);
         self.attempt_dir(story, attempt)?;
-        safe_write::write(&file, self.branch.names.checkpoint_message(story, attempt).as_bytes())
+        safe_write::write(&file, self.usual_message(story, attempt, None).as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
         // A private clone has no hooks: those of the user's checkout are run.
         let git = if self.pool.is_some() { format!("git -c core.hooksPath={}", self.users_hooks().await?) } else { "git".to_owned() };

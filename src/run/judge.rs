@@ -13,6 +13,8 @@ use crate::process::Exit;
 pub enum Outcome {
     /// The agent said FAILED.
     Failed { reason: String },
+    /// The agent said BLOCKED: it cannot go on without the user.
+    Blocked { needs: String },
     /// A gate was red.
     GateRed { command: String, exit: Exit, output: String },
     /// The agent ended without a promise.
@@ -43,7 +45,7 @@ impl Outcome {
     /// Whether it uses up one of the story's retries.
     #[must_use]
     pub fn costs_retry(&self) -> bool {
-        !matches!(self, Outcome::Interrupted | Outcome::Limited { .. } | Outcome::Misconfigured { .. })
+        !matches!(self, Outcome::Blocked { .. } | Outcome::Interrupted | Outcome::Limited { .. } | Outcome::Misconfigured { .. })
     }
 
     /// What the next attempt is told.
@@ -51,6 +53,7 @@ impl Outcome {
     pub fn feedback(&self) -> Option<Feedback> {
         match self {
             Outcome::Failed { reason } | Outcome::Unlandable { reason } => Some(Feedback::Failed { reason: reason.clone() }),
+            Outcome::Blocked { needs } => Some(Feedback::Blocked { needs: needs.clone() }),
             Outcome::GateRed { command, exit: Exit::TimedOut { seconds }, output } => {
                 Some(Feedback::Gate { command: command.clone(), output: format!("{output}\n(stopped after {})", span(*seconds)) })
             }
@@ -121,7 +124,7 @@ pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &st
     Verdict::Rejected(match (exit, signal, trouble) {
         (Exit::Interrupted, ..) => Outcome::Interrupted,
         (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
-        (_, Signal::Blocked { needs }, _) => Outcome::Failed { reason: blocked(needs) },
+        (_, Signal::Blocked { needs }, _) => Outcome::Blocked { needs: blocked(needs) },
         (_, _, Some(Trouble::Limit { message, resets })) => Outcome::Limited { message: message.clone(), resets: *resets },
         (Exit::CouldNotStart { .. } | Exit::Signal { .. }, ..) => abnormal(),
         (_, _, Some(Trouble::Configuration { message })) => Outcome::Misconfigured { message: message.clone() },
@@ -137,9 +140,9 @@ pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &st
     })
 }
 
-/// The reason of an agent that cannot go on by itself.
+/// What an agent needs that cannot go on by itself.
 fn blocked(needs: &str) -> String {
-    if needs.is_empty() { "it is blocked, and does not say what it needs".to_owned() } else { format!("it is blocked, and needs: {needs}") }
+    if needs.is_empty() { "the agent does not say what it needs".to_owned() } else { needs.to_owned() }
 }
 
 #[cfg(test)]
@@ -154,7 +157,7 @@ mod tests {
         let code = || Exit::Code { code: 1 };
         let killed = || Exit::Signal { signal: 9 };
         let blocked = |needs: &str| Signal::Blocked { needs: needs.into() };
-        let needs = |reason: &str| Verdict::Rejected(Outcome::Failed { reason: reason.into() });
+        let needs = |needs: &str| Verdict::Rejected(Outcome::Blocked { needs: needs.into() });
         let shot =
             |code, signal| Verdict::Rejected(Outcome::Abnormal { exit: Exit::Code { code }, message: Some(killed_after_promise(signal)) });
         let late = || Exit::TimedOut { seconds: 60 };
@@ -177,8 +180,8 @@ mod tests {
             (Exit::Code { code: 128 }, Signal::Complete, Verdict::Promised),
             (Exit::Code { code: 255 }, Signal::Complete, Verdict::Promised),
             (Exit::Code { code: 137 }, failed(), rejected_failed.clone()),
-            (Exit::Success, blocked("a key"), needs("it is blocked, and needs: a key")),
-            (killed(), blocked(""), needs("it is blocked, and does not say what it needs")),
+            (Exit::Success, blocked("a key"), needs("a key")),
+            (killed(), blocked(""), needs("the agent does not say what it needs")),
             (Exit::Interrupted, Signal::Complete, Verdict::Rejected(Outcome::Interrupted)),
         ];
         for (exit, signal, verdict) in table {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::event::{Budget, StopKind, Why};
-use super::{Checkpoints, End, Event, Gates, Opening, Outcome};
+use super::{Checkpoints, Edits, End, Event, Gates, Opening, Outcome};
 use crate::agent::{Feedback, Signal, Trouble, Usage};
 use crate::branch::Base;
 use crate::config::{Finish, LimitWait};
 use crate::cost::Cost;
 use crate::git::Oid;
+use crate::names::Note;
 use crate::process::Exit;
 use crate::story::source::Kind;
 use crate::story::{Order, Story, StoryId, overlap};
@@ -63,6 +64,13 @@ pub enum Stage {
     Landed(Oid),
 }
 
+impl Stage {
+    /// An agent that ended before it could say anything.
+    fn cut_short() -> Self {
+        Stage::Ended { exit: Exit::Interrupted, signal: Signal::Nothing, trouble: None, words: String::new() }
+    }
+}
+
 /// What is known about one story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -88,6 +96,8 @@ pub struct Progress {
     pub doubts: Vec<Notice>,
     /// Milliseconds that agents have worked on it.
     pub milliseconds: u64,
+    /// Milliseconds that its gates have taken.
+    pub gate_milliseconds: u64,
     /// What they have used up.
     pub usage: Usage,
     /// How often the story was beaten in the landing queue.
@@ -96,7 +106,29 @@ pub struct Progress {
     pub(super) accepted: u64,
     /// The last attempt whose usage is in it.
     counted: u32,
+    /// What the user advises.
+    pub hints: Vec<String>,
+    /// What the agent needs of the user, if the story waits for that.
+    pub blocked: Option<String>,
+    /// Set if the user said that the story is done: what is landed is the user's word, not the agent's.
+    pub by_hand: Option<Note>,
+    /// What the user's checkout held, if the current attempt consists of edits of the user's in it.
+    checkout: Option<Oid>,
+    /// Edits of the user's that take the place of the current attempt when that is rolled back.
+    replacement: Option<Replacement>,
+    /// Set if the user has asked for something that ends the current attempt.
+    taken_back: bool,
     given_up: bool,
+}
+
+/// An attempt that consists of edits of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Replacement {
+    attempt: u32,
+    accepted: u64,
+    base: Option<Oid>,
+    edits: Edits,
+    note: Note,
 }
 
 impl Default for Progress {
@@ -113,10 +145,17 @@ impl Default for Progress {
             rescues: Vec::new(),
             doubts: Vec::new(),
             milliseconds: 0,
+            gate_milliseconds: 0,
             usage: Usage::default(),
             defeats: 0,
             accepted: 0,
             counted: 0,
+            hints: Vec::new(),
+            blocked: None,
+            by_hand: None,
+            checkout: None,
+            replacement: None,
+            taken_back: false,
             given_up: false,
         }
     }
@@ -127,6 +166,8 @@ impl Default for Progress {
 pub struct Policy {
     /// Retries after a first attempt.
     pub max_retries: u32,
+    /// Whether a story whose retries are spent leaves the others to go on.
+    pub keep_going: bool,
     /// Attempts at a time.
     pub jobs: usize,
     /// In which order stories may start.
@@ -155,6 +196,7 @@ impl Default for Policy {
     fn default() -> Self {
         Policy {
             max_retries: 3,
+            keep_going: false,
             jobs: 1,
             order: Order::Graph,
             limit: None,
@@ -273,6 +315,13 @@ pub enum Step {
         /// Their stories and numbers; at least one.
         batch: Vec<(StoryId, u32)>,
     },
+    /// Take a queued attempt out of the landing queue.
+    TakeOut {
+        /// Of which story.
+        story: StoryId,
+        /// Which attempt.
+        attempt: u32,
+    },
     /// Take the work tree back.
     RollBack {
         /// From which story's
@@ -314,7 +363,7 @@ impl Step {
     #[must_use]
     pub fn subject(&self) -> Subject {
         match self {
-            Step::LandQueued { .. } => Subject::Queue,
+            Step::LandQueued { .. } | Step::TakeOut { .. } => Subject::Queue,
             Step::MakeWorkspace { slot } => Subject::Workspace(*slot),
             Step::Attempt { story, .. }
             | Step::Judge { story, .. }
@@ -335,6 +384,7 @@ impl Step {
             | Step::Judge { story, .. }
             | Step::Land { story, .. }
             | Step::Queue { story, .. }
+            | Step::TakeOut { story, .. }
             | Step::RollBack { story, .. }
             | Step::Pause { story, .. }
             | Step::GiveUp { story } => Some(story),
@@ -368,6 +418,19 @@ pub enum HalfDone {
     Abort,
     /// Attempts: at work, to be judged, to be landed or to be rolled back.
     Attempts,
+}
+
+impl HalfDone {
+    /// The start of a sentence about it.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            HalfDone::Attempts => "an attempt",
+            HalfDone::Start => "the start",
+            HalfDone::Undo => "a 'git ralph undo'",
+            HalfDone::Finish(_) => "a 'git ralph finish'",
+            HalfDone::Abort => "a 'git ralph abort'",
+        }
+    }
 }
 
 /// In which way a run is about to be closed.
@@ -416,6 +479,14 @@ pub struct RunState {
     pub source_kind: Option<Kind>,
     /// Stories that are done by the word of the user.
     pub believed: BTreeSet<StoryId>,
+    /// Stories that the user left out.
+    pub skipped: BTreeSet<StoryId>,
+    /// What the user's checkout held when a story was done by hand that has landed, in the order of landing; of an isolated run.
+    checkouts: Vec<(StoryId, Oid)>,
+    /// What the user advises for every story.
+    pub hints: Vec<String>,
+    /// The requests of the user that were taken in: none is taken in twice.
+    pub(super) requests: HashSet<String>,
     /// The stories with an attempt that is under way: few, however many stories there are.
     busy: BTreeSet<StoryId>,
     /// The stories with a checkpoint on the branch.
@@ -454,6 +525,10 @@ impl Default for RunState {
             pause: None,
             source_kind: None,
             believed: BTreeSet::new(),
+            skipped: BTreeSet::new(),
+            checkouts: Vec::new(),
+            hints: Vec::new(),
+            requests: HashSet::new(),
             busy: BTreeSet::new(),
             landed: HashSet::new(),
             failing: HashSet::new(),
@@ -523,6 +598,12 @@ impl RunState {
                 self.source_kind = Some(*kind);
                 self.believed.extend(done.iter().cloned());
             }
+            Event::HintGiven { .. }
+            | Event::StorySkipped { .. }
+            | Event::StoryRetried { .. }
+            | Event::DoneByHand { .. }
+            | Event::ChangeEdited { .. }
+            | Event::RequestRefused { .. } => self.apply_request(event),
             Event::StopRequested { how } => self.stopping = Some(*how),
             Event::LoopEnded { end } => self.end = Some(end.clone()),
             Event::FinishStarted { mode } => self.phase = Phase::Finishing(*mode),
@@ -541,8 +622,12 @@ impl RunState {
             | Event::StoriesChanged { .. }
             | Event::StrayMarks { .. }
             | Event::SourcePutBack { .. }
-            | Event::MarksNotSet { .. }
-            | Event::GateEnded { .. } => {}
+            | Event::MarksNotSet { .. } => {}
+            Event::GateEnded { story, milliseconds, .. } => {
+                if let Some(progress) = self.stories.get_mut(story) {
+                    progress.gate_milliseconds = progress.gate_milliseconds.saturating_add(*milliseconds);
+                }
+            }
             Event::WorkspaceReady { slot, .. } => {
                 self.workspaces.insert(*slot);
             }
@@ -563,6 +648,86 @@ impl RunState {
                 }
             }
         }
+    }
+
+    /// Takes in what the user asked for; the same request a second time changes nothing.
+    fn apply_request(&mut self, event: &Event) {
+        let (Event::HintGiven { request, .. }
+        | Event::StorySkipped { request, .. }
+        | Event::StoryRetried { request, .. }
+        | Event::DoneByHand { request, .. }
+        | Event::ChangeEdited { request }
+        | Event::RequestRefused { request, .. }) = event
+        else {
+            return;
+        };
+        if !self.requests.insert(request.clone()) {
+            return;
+        }
+        if !matches!(event, Event::RequestRefused { .. }) {
+            // What ended the loop may not hold any more.
+            self.end = None;
+        }
+        match event {
+            Event::HintGiven { story: Some(story), text, now, .. } => {
+                let progress = self.progress(story);
+                progress.hints.push(text.clone());
+                progress.take_hint(*now);
+            }
+            Event::HintGiven { story: None, text, now, .. } => {
+                self.hints.push(text.clone());
+                self.stories.values_mut().for_each(|progress| progress.take_hint(*now));
+            }
+            Event::StorySkipped { story, .. } => {
+                self.skipped.insert(story.clone());
+                let progress = self.progress(story);
+                progress.replacement = None;
+                progress.take_back();
+            }
+            Event::StoryRetried { story, .. } => {
+                self.skipped.remove(story);
+                let progress = self.progress(story);
+                (progress.failures, progress.given_up, progress.blocked) = (0, false, None);
+                self.file(story);
+            }
+            Event::DoneByHand { story, attempt, text, edits, .. } => {
+                self.skipped.remove(story);
+                self.finish_by_hand(story, *attempt, text.as_ref(), edits.as_ref());
+                self.file(story);
+            }
+            _ => {}
+        }
+    }
+
+    /// In place, the attempt that is under way lands by the word of the user, and an idle story gets one that consists of the user's
+    /// edits. In an isolated run the user's edits take the place of the attempt that is under way.
+    fn finish_by_hand(&mut self, story: &StoryId, attempt: u32, text: Option<&String>, edits: Option<&Edits>) {
+        self.acceptances += 1;
+        let (accepted, base) = (self.acceptances, self.base.as_ref().map(|base| base.checkpoint.clone()));
+        let note = Note { text: text.cloned() };
+        let progress = self.progress(story);
+        progress.blocked = None;
+        if let Some(edits) = edits {
+            progress.replacement = Some(Replacement { attempt, accepted, base, edits: edits.clone(), note });
+            if progress.stage == Stage::Idle {
+                progress.end_attempt();
+            } else {
+                progress.take_back();
+            }
+            return;
+        }
+        (progress.by_hand, progress.gates) = (Some(note), Some(Gates::default()));
+        if progress.stage == Stage::Idle {
+            (progress.attempts, progress.accepted, progress.slot, progress.base) = (attempt, accepted, 0, None);
+            progress.doubts.clear();
+            progress.stage = Stage::Accepted;
+        }
+    }
+
+    /// What the user's edits in the checkout of an isolated run go on from: what it held when a story was last done by hand.
+    #[must_use]
+    pub fn last_checkout(&self) -> Option<&Oid> {
+        self.checkouts.last().map(|(_, checkout)| checkout).or(self.initial.as_ref())
     }
 
     /// Takes note of what speaks against taking an attempt at its word. A step that is repeated says it again.
@@ -618,8 +783,11 @@ impl RunState {
                 self.acceptances += 1;
                 let accepted = self.acceptances;
                 let progress = self.progress(story);
-                progress.stage = Stage::Accepted;
                 progress.accepted = accepted;
+                progress.stage = Stage::Accepted;
+                if progress.taken_back {
+                    progress.reject(&Outcome::Interrupted);
+                }
                 Some(story)
             }
             Event::AttemptQueued { story, commit, .. } => {
@@ -628,11 +796,10 @@ impl RunState {
             }
             Event::AttemptBeaten { story, defeat, kept, .. } => {
                 let progress = self.progress(story);
-                progress.stage = Stage::Idle;
-                progress.gates = None;
                 progress.defeats += 1;
                 progress.rescues.push(kept.clone());
                 progress.feedback = Some(defeat.feedback(kept));
+                progress.end_attempt();
                 if progress.defeats == DEFEATS {
                     self.overdue.push(story.clone());
                 }
@@ -648,7 +815,13 @@ impl RunState {
                 let progress = self.progress(story);
                 progress.stage = Stage::Landed(commit.clone());
                 progress.gates = None;
+                progress.by_hand = None;
+                progress.replacement = None;
+                progress.taken_back = false;
+                progress.blocked = None;
                 progress.defeats = 0;
+                let checkout = progress.checkout.take();
+                self.checkouts.extend(checkout.map(|checkout| (story.clone(), checkout)));
                 self.overdue.retain(|overdue| overdue != story);
                 self.batch_limit = self.batch_limit.map(|limit| limit.saturating_mul(2)).filter(|limit| *limit < MOST_DOUBLED);
                 self.landed_here += 1;
@@ -659,9 +832,8 @@ impl RunState {
             }
             Event::AttemptRolledBack { story, rescue, .. } => {
                 let progress = self.progress(story);
-                progress.stage = Stage::Idle;
-                progress.gates = None;
                 progress.rescues.push(rescue.clone());
+                progress.end_attempt();
                 Some(story)
             }
             Event::StoryFailed { story, .. } => {
@@ -684,7 +856,9 @@ impl RunState {
         self.pause = self.pause.take().filter(|pause| matches!(pause, Pause::Until { .. }));
         for progress in self.stories.values_mut() {
             progress.given_up = false;
-            if progress.stage == Stage::Working {
+            if progress.stage == Stage::Working && progress.by_hand.is_some() {
+                progress.stage = Stage::cut_short();
+            } else if progress.stage == Stage::Working {
                 // It stays busy, and costs no retry: no list changes.
                 progress.reject(&Outcome::Interrupted);
             }
@@ -700,6 +874,8 @@ impl RunState {
     fn take_back(&mut self, to: &Oid, stories: &[StoryId]) {
         self.undoing = None;
         self.checkpoints.cut(to);
+        let kept = self.checkouts.iter().take_while(|(story, _)| !stories.contains(story)).count();
+        self.checkouts.truncate(kept);
         self.stand_on(to, to);
         for story in stories {
             self.overdue.retain(|overdue| overdue != story);
@@ -709,6 +885,7 @@ impl RunState {
                 rescues: std::mem::take(&mut progress.rescues),
                 milliseconds: progress.milliseconds,
                 usage: std::mem::take(&mut progress.usage),
+                hints: std::mem::take(&mut progress.hints),
                 counted: progress.counted,
                 ..Progress::default()
             };
@@ -822,6 +999,11 @@ impl RunState {
     /// Decides what may happen next, given the stories as their source has them now. Those that are done may be left out.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
         let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.step(story, self.stories.get(story)?)).collect();
+        let given_up = self.give_ups(stories, policy);
+        if !given_up.is_empty() {
+            steps.extend(given_up);
+            return Next::Steps(steps);
+        }
         let at_work = self.at_work().count();
         // After an urgent request to stop, queued attempts stay queued: the next process lands them.
         let hurried = self.stopping.is_some_and(|how| how != StopKind::AfterAttempt);
@@ -848,6 +1030,41 @@ impl RunState {
                 Next::Steps(steps)
             }
         }
+    }
+
+    /// Stories whose retries are spent, in a run that goes on without them: each is reported once.
+    fn give_ups(&self, stories: &[Story], policy: &Policy) -> Vec<Step> {
+        if !policy.keep_going || self.failing.is_empty() || self.stopping.is_some() {
+            return Vec::new();
+        }
+        let is_new = |story: &&Story| self.is_spent(story, policy) && !self.is_given_up(&story.id) && !self.is_under_way(&story.id);
+        self.selected(stories, policy).filter(is_new).map(|story| Step::GiveUp { story: story.id.clone() }).collect()
+    }
+
+    /// The stories that are left out: those that the user skipped, and those that come after one of them.
+    #[must_use]
+    pub fn left_out<'a>(&'a self, stories: &'a [Story]) -> HashSet<&'a StoryId> {
+        self.with_what_follows(self.skipped.iter().filter(|story| !self.has_landed(story)).collect(), stories)
+    }
+
+    /// These stories, and those that come after one of them and are not done.
+    pub(super) fn with_what_follows<'a>(&self, mut out: HashSet<&'a StoryId>, stories: &'a [Story]) -> HashSet<&'a StoryId> {
+        let mut before = 0;
+        while out.len() > before {
+            before = out.len();
+            for story in stories.iter().filter(|story| !self.is_done(story)) {
+                if story.after.iter().any(|after| out.contains(after)) {
+                    out.insert(&story.id);
+                }
+            }
+        }
+        out
+    }
+
+    /// What the next attempt of a story is advised by the user.
+    pub(super) fn hints_for(&self, story: &StoryId) -> Vec<String> {
+        let own = self.stories.get(story).map_or(&[][..], |progress| &progress.hints);
+        self.hints.iter().chain(own).cloned().collect()
     }
 
     /// The stories with an attempt that is under way.
@@ -916,29 +1133,30 @@ impl RunState {
         self.overdue.iter().find(|story| self.busy.contains(*story))
     }
 
-    fn is_given_up(&self, story: &StoryId) -> bool {
+    /// Whether the last loop has given the story up.
+    #[must_use]
+    pub fn is_given_up(&self, story: &StoryId) -> bool {
         self.stories.get(story).is_some_and(|progress| progress.given_up)
     }
 
     /// Why no new attempt may start, if none may.
     fn over(&self, stories: &[Story], policy: &Policy) -> Option<End> {
-        if let Some(how) = self.stopping {
-            return Some(match how {
-                StopKind::AfterAttempt | StopKind::Now => End::Stopped,
-                how => End::Interrupted { how },
-            });
+        match self.stopping {
+            None => {}
+            Some(StopKind::AfterAttempt | StopKind::Now) => return Some(self.nothing_left(stories, policy).unwrap_or(End::Stopped)),
+            Some(how) => return Some(End::Interrupted { how }),
         }
         let is_suspect = |story: &StoryId| self.stories.get(story).is_some_and(|progress| progress.failures > policy.max_retries);
         // Only where there is one, all stories are looked at for the first of them.
-        if self.failing.iter().any(is_suspect)
+        if !policy.keep_going
+            && self.failing.iter().any(is_suspect)
             && let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy))
         {
             return Some(End::RetriesSpent { story: spent.id.clone() });
         }
-        let mut open = self.selected(stories, policy).filter(|story| !self.is_done(story));
-        let Some(first) = open.next() else {
-            return Some(if policy.only.is_empty() { End::AllDone } else { End::SelectionDone });
-        };
+        if let Some(end) = self.nothing_left(stories, policy) {
+            return Some(end);
+        }
         if policy.limit.is_some_and(|limit| self.landed_here >= limit) {
             return Some(End::LimitReached);
         }
@@ -952,7 +1170,37 @@ impl RunState {
             return Some(end);
         }
         let anything = self.is_busy() || self.ready(stories, policy).next().is_some();
-        (!anything).then(|| End::Blocked { story: first.id.clone() })
+        if anything { None } else { self.stuck(stories, policy) }
+    }
+
+    /// The end of a loop that has done all that it was asked for.
+    fn nothing_left(&self, stories: &[Story], policy: &Policy) -> Option<End> {
+        if self.selected(stories, policy).any(|story| !self.is_done(story)) {
+            return None;
+        }
+        let left_out = self.left_out(stories);
+        let is_settled = |story: &Story| self.is_done(story) || left_out.contains(&story.id);
+        Some(if stories.iter().all(is_settled) { End::AllDone } else { End::SelectionDone })
+    }
+
+    /// The end of a loop that has stories left and can start none of them.
+    fn stuck(&self, stories: &[Story], policy: &Policy) -> Option<End> {
+        let needs =
+            |story: &Story| self.needs(&story.id).filter(|_| !self.is_done(story)).map(|needs| (story.id.clone(), needs.to_owned()));
+        if let Some((story, needs)) = self.selected(stories, policy).find_map(needs) {
+            return Some(End::NeedsUser { story, needs });
+        }
+        if let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy)) {
+            return Some(End::RetriesSpent { story: spent.id.clone() });
+        }
+        let first = self.selected(stories, policy).find(|story| !self.is_done(story))?;
+        Some(End::Blocked { story: first.id.clone() })
+    }
+
+    /// What a story needs of the user before it can go on.
+    #[must_use]
+    pub fn needs(&self, story: &StoryId) -> Option<&str> {
+        self.stories.get(story)?.blocked.as_deref()
     }
 
     /// The end that a usage limit means, if it is not waited for, or no longer.
@@ -971,10 +1219,7 @@ impl RunState {
         if policy.max_cost.is_none() && policy.max_tokens.is_none() {
             return None;
         }
-        let usage = self.usage().plus(&policy.in_flight);
-        let cost = policy.max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
-        let tokens = || policy.max_tokens.filter(|most| usage.tokens() >= *most);
-        cost.or_else(|| tokens().map(|most| Budget::Tokens { used: usage.tokens(), most }))
+        Budget::spent(&self.usage().plus(&policy.in_flight), policy.max_cost, policy.max_tokens)
     }
 
     /// The wait that comes before the next attempt.
@@ -1002,7 +1247,9 @@ impl RunState {
     }
 
     fn selected<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
-        stories.iter().filter(|story| policy.only.is_empty() || policy.only.contains(&story.id))
+        let left_out = self.left_out(stories);
+        let is_wanted = move |story: &&Story| policy.only.is_empty() || policy.only.contains(&story.id);
+        stories.iter().filter(is_wanted).filter(move |story| !left_out.contains(&story.id))
     }
 
     fn is_spent(&self, story: &Story, policy: &Policy) -> bool {
@@ -1018,7 +1265,9 @@ impl RunState {
         let is_there = move |id: &StoryId| there.get_or_init(|| stories.iter().map(|story| &story.id).collect::<HashSet<_>>()).contains(id);
         let is_open = move |after: &StoryId| !self.believed.contains(after) && !self.has_landed(after) && is_there(after);
         let unblocked = move |story: &&Story| !story.after.iter().any(&is_open);
-        self.selected(stories, policy).filter(|story| !self.is_done(story)).take(most).filter(idle).filter(unblocked)
+        let waits = |story: &&Story| self.needs(&story.id).is_some() || self.is_spent(story, policy);
+        let open = self.selected(stories, policy).filter(|story| !self.is_done(story)).take(most);
+        open.filter(idle).filter(move |story| !waits(story)).filter(unblocked)
     }
 
     fn attempt(&self, story: &Story, slot: u32) -> Step {
@@ -1051,16 +1300,69 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 }
 
 impl Progress {
+    /// Milliseconds that agents and gates have taken.
+    #[must_use]
+    pub fn with_gates(&self) -> u64 {
+        self.milliseconds.saturating_add(self.gate_milliseconds)
+    }
+
     /// Whether an attempt is under way or half-way through its landing or rolling back.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !matches!(self.stage, Stage::Idle | Stage::Landed(_))
     }
 
+    /// The current attempt is over without a checkpoint; edits of the user's may take its place.
+    fn end_attempt(&mut self) {
+        (self.stage, self.gates, self.by_hand, self.checkout) = (Stage::Idle, None, None, None);
+        self.taken_back = false;
+        let Some(Replacement { attempt, accepted, base, edits, note }) = self.replacement.take() else { return };
+        (self.attempts, self.accepted, self.slot, self.base) = (attempt, accepted, 0, base);
+        (self.by_hand, self.gates, self.checkout) = (Some(note), Some(Gates::default()), Some(edits.checkout));
+        self.stage = Stage::Queued(edits.commit);
+        self.doubts.clear();
+    }
+
+    /// The current attempt, if there is one, is to be rolled back whatever comes of it. In place, one that was accepted is landed at once.
+    fn take_back(&mut self) {
+        self.taken_back = match self.stage {
+            Stage::Working | Stage::Ended { .. } => true,
+            Stage::Accepted | Stage::Queued(_) => self.base.is_some(),
+            Stage::Idle | Stage::Rejected | Stage::Landed(_) => false,
+        };
+    }
+
+    fn take_hint(&mut self, now: bool) {
+        self.blocked = None;
+        if now && self.by_hand.is_none() && self.replacement.is_none() {
+            self.take_back();
+        }
+    }
+
+    /// Whether its attempt is to be rolled back because the user asked for something.
+    #[must_use]
+    pub fn is_taken_back(&self) -> bool {
+        self.taken_back
+    }
+
+    /// Whether edits of the user's wait to be landed for it, in an isolated run.
+    pub(super) fn has_edits(&self) -> bool {
+        self.checkout.is_some() || self.replacement.is_some()
+    }
+
     fn reject(&mut self, outcome: &Outcome) {
+        if self.by_hand.is_some() && !matches!(outcome, Outcome::Unlandable { .. }) {
+            // The user's word was given while the agent was being judged, and counts more.
+            self.stage = Stage::cut_short();
+            return;
+        }
         self.stage = Stage::Rejected;
         if outcome.costs_retry() {
             self.failures += 1;
+            self.feedback = outcome.feedback();
+        }
+        if let Outcome::Blocked { needs } = outcome {
+            self.blocked = Some(needs.clone());
             self.feedback = outcome.feedback();
         }
         self.outcome = Some(outcome.clone());
@@ -1070,6 +1372,10 @@ impl Progress {
     fn step(&self, story: &StoryId) -> Option<Step> {
         let (story, attempt) = (story.clone(), self.attempts);
         match &self.stage {
+            Stage::Ended { .. } if self.taken_back => {
+                Some(Step::Judge { story, attempt, exit: Exit::Interrupted, signal: Signal::Nothing, trouble: None, words: String::new() })
+            }
+            Stage::Queued(_) if self.taken_back => Some(Step::TakeOut { story, attempt }),
             Stage::Ended { exit, signal, trouble, words } => Some(Step::Judge {
                 story,
                 attempt,

@@ -11,11 +11,11 @@ use super::orchestrator::Orchestrator;
 use super::pool::Pool;
 use super::site::read_config;
 use super::steering_files::SteeringFiles;
-use super::step_runner::{AgentSetup, InFlight, StepRunner};
+use super::step_runner::{AgentSetup, InFlight, RunningAgents, StepRunner};
 use super::story_list::StoryList;
 use super::{
-    End, Event, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site, SourcePlace,
-    Stage, StateBackup, TakenUp, Transcript, Work, attempt, watch_stop_request,
+    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site,
+    SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, attempt, watch_stop_request,
 };
 use crate::agent::Agent;
 use crate::branch::{Base, Beginning, Branch};
@@ -90,6 +90,7 @@ impl OpenRun {
             change: loaded.name.clone(),
             original: site.repo.place.head.clone(),
             worktree: site.repo.place.worktree_id(),
+            inbox: new.workspaces.as_ref().map(|_| Inbox::place(&dir)),
             workspaces: new.workspaces,
             flags: new.flags,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -143,19 +144,27 @@ impl OpenRun {
             self.record(Event::Noticed { notice }).await?;
         }
         let Some(why) = doubt else { return Ok(()) };
-        let judged = |progress: &Progress| matches!(progress.stage, Stage::Ended { .. } | Stage::Accepted);
-        let judged: Vec<(StoryId, u32)> = self
+        let judged = |progress: &Progress| match progress.stage {
+            Stage::Ended { .. } | Stage::Accepted => true,
+            Stage::Working => progress.by_hand.is_some(),
+            Stage::Idle | Stage::Queued(_) | Stage::Rejected | Stage::Landed(_) => false,
+        };
+        let rejection = |progress: &Progress| match progress.by_hand {
+            Some(_) => Outcome::Unlandable { reason: "nothing vouches for the request to take the story as done".to_owned() },
+            None => Outcome::Interrupted,
+        };
+        let judged: Vec<(StoryId, u32, Outcome)> = self
             .state
             .stories
             .iter()
             .filter(|(_, progress)| judged(progress))
-            .map(|(story, progress)| (story.clone(), progress.attempts))
+            .map(|(story, progress)| (story.clone(), progress.attempts, rejection(progress)))
             .collect();
         if !judged.is_empty() || why == Doubt::Short {
             self.record(Event::Noticed { notice: Notice::JournalDoubted { why, kept: None } }).await?;
         }
-        for (story, attempt) in judged {
-            self.record(Event::AttemptRejected { story, attempt, outcome: Outcome::Interrupted }).await?;
+        for (story, attempt, outcome) in judged {
+            self.record(Event::AttemptRejected { story, attempt, outcome }).await?;
         }
         Ok(())
     }
@@ -205,6 +214,12 @@ impl OpenRun {
         self.lock
     }
 
+    /// Lets go of the run: lock and journal are free for other commands. Gives the reporter for the next one who takes it up.
+    #[must_use]
+    pub fn release(self) -> Box<dyn Reporter> {
+        self.reporter
+    }
+
     pub(super) fn base(&self) -> Result<Base> {
         self.state.base.clone().context("the journal has no initial state")
     }
@@ -245,6 +260,12 @@ impl OpenRun {
         self.record_notices(begun.notices).await
     }
 
+    /// What asks the loop to stop.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop_handle.clone()
+    }
+
     /// From here on, signals and `git ralph stop` are heard, until what this gives is dropped.
     ///
     /// # Errors
@@ -281,8 +302,13 @@ impl OpenRun {
         let reader = self.site.changes.of_run(&self.dir, &self.state);
         let loaded = if view.is_some() { reader.load(&loaded.name)? } else { loaded };
         let (source, change) = (loaded.source_of(kind), loaded.change_of_run(&self.dir, &self.state)?);
-        let stories = StoryList::new(change, &reader, loaded, kind);
+        let stories = StoryList::new(change, &reader, loaded, kind).selecting(&work.only);
         let agent = AgentSetup { agent: &work.agent, template: work.template.as_ref() };
+        self.reporter.activity(&Activity::Working {
+            agent: &work.agent.name,
+            model: work.settings.model.as_ref().map(|model| model.value.as_str()),
+            idle: work.settings.idle_timeout.value,
+        });
         let _adoption = Adoption::begin();
         let trail = Trail::begin(attempt::MARK, &format!("{id}/"));
         let policy = work.policy(self.state.is_isolated());
@@ -344,7 +370,12 @@ impl OpenRun {
             settings,
             reporter: &*self.reporter,
             stop: self.stop.clone(),
-            in_flight: InFlight::new(settings.max_cost.is_some() || settings.max_tokens.is_some()),
+            judged: std::cell::RefCell::default(),
+            in_flight: InFlight::new(
+                settings.max_cost.as_ref().map(|cost| cost.value),
+                settings.max_tokens.as_ref().map(|tokens| tokens.value),
+            ),
+            agents: RunningAgents::default(),
         };
         Orchestrator { step_runner, journal: &mut self.journal, state: &mut self.state, stories }
     }

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::branch_source::{BranchSource, SourceWatch};
+use super::inbox::arrived;
 use super::scribe::Scribe;
+use super::steer::Followed;
 use super::step_runner::{StepRunner, Task};
 use super::story_list::StoryList;
-use super::{Closing, End, Event, Journal, Next, Policy, RunState, Step, Subject};
+use super::{Closing, End, Event, Inbox, Journal, Next, Outcome, Policy, Request, RunState, Step, Subject, Wish};
+use crate::error::Problem;
 use crate::names::attempt_label;
 use crate::process::Urgency;
+use crate::shell_word::quoted;
+use crate::story::StoryId;
 
 /// What performs the steps of one run.
 pub(super) struct Orchestrator<'a> {
@@ -31,6 +36,8 @@ impl Orchestrator<'_> {
     /// Works until the machine says that the loop is over.
     /// `view` is where the source of an isolated run is read; `watch` looks at the user's copy of it.
     pub async fn run(self, mut policy: Policy, view: Option<BranchSource>, mut watch: Option<SourceWatch<'_>>) -> Result<End> {
+        let mut inbox = Inbox::of(self.step_runner.run, self.state);
+        let _attending = inbox.as_ref().map(Inbox::attend).transpose().context("cannot write to the inbox of the run")?;
         let Orchestrator { step_runner, journal, state, mut stories } = self;
         let callbacks = step_runner.callbacks();
         let mut scribe = Scribe { journal, state, reporter: step_runner.reporter, callbacks: Some(&callbacks) };
@@ -47,11 +54,15 @@ impl Orchestrator<'_> {
             if let (Some(watch), Some(base)) = (&mut watch, &scribe.state.base) {
                 watch.look(&base.checkpoint, &step_runner.branch.names.short_branch(), scribe.reporter).await?;
             }
-            stories.reload(&mut scribe).await?;
+            step_runner.take_requests(inbox.as_mut(), &mut scribe, &mut stories).await?;
             policy.order = stories.change().order;
-            policy.in_flight = step_runner.in_flight.total();
+            policy.in_flight = step_runner.in_flight.settle(|| scribe.state.usage());
             match scribe.state.next(stories.remaining(), &policy) {
                 Next::End(end) if running.underway.is_empty() => {
+                    // Before the end is written down: what it leads to needs nothing more done.
+                    if step_runner.pool.is_none() {
+                        step_runner.workspace.unpin().await?;
+                    }
                     scribe.record(Event::LoopEnded { end: end.clone() }).await?;
                     return Ok(end);
                 }
@@ -60,6 +71,7 @@ impl Orchestrator<'_> {
             }
             tokio::select! {
                 done = running.one_done() => scribe.note_all(done?).await?,
+                () = arrived(inbox.as_ref()) => {}
                 urgency = stop.reached(above(heard)) => {
                     heard = urgency;
                     scribe.stop(urgency).await?;
@@ -73,21 +85,69 @@ impl Orchestrator<'_> {
         let Orchestrator { step_runner, journal, state, stories } = self;
         let callbacks = step_runner.callbacks();
         let mut scribe = Scribe { journal, state, reporter: step_runner.reporter, callbacks: Some(&callbacks) };
-        let mut running = RunningSteps::new(&step_runner);
-        let mut stop = step_runner.stop.clone();
-        let heard = stop.urgency();
-        loop {
-            let steps = scribe.state.unfinished(closing);
-            if steps.is_empty() && running.underway.is_empty() {
-                return scribe.journal.sync().await;
+        complete(&step_runner, &mut scribe, &stories, closing).await
+    }
+
+    /// Follows requests of the user, and lands what is done by hand.
+    ///
+    /// # Errors
+    /// A [`Problem`] if one of them is not possible.
+    pub async fn follow_requests(self, mut inbox: Option<Inbox>, requests: &[Request]) -> Result<()> {
+        let Orchestrator { step_runner, journal, state, mut stories } = self;
+        let callbacks = step_runner.callbacks();
+        let was_busy = state.is_busy();
+        let mut scribe = Scribe { journal, state, reporter: step_runner.reporter, callbacks: Some(&callbacks) };
+        step_runner.take_requests(inbox.as_mut(), &mut scribe, &mut stories).await?;
+        if !was_busy {
+            complete(&step_runner, &mut scribe, &stories, Closing::Finish).await?;
+        }
+        for request in requests {
+            let followed = step_runner.follow(request, &mut scribe, &stories).await?;
+            if !was_busy {
+                complete(&step_runner, &mut scribe, &stories, Closing::Finish).await?;
             }
-            running.launch(steps, &stories, &mut scribe).await?;
-            tokio::select! {
-                biased;
-                // `finish` and `abort` end on the same request, and name the command that goes on.
-                _ = stop.reached(above(heard)) => std::future::pending::<()>().await,
-                done = running.one_done() => scribe.note_all(done?).await?,
+            if let Followed::Refused(error) = followed {
+                return Err(error);
             }
+            match &request.wish {
+                Wish::Done { story, .. } if !was_busy && !scribe.state.has_landed(story) => bail!(not_landed(story, scribe.state)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The user's edits could not be made a checkpoint.
+fn not_landed(story: &StoryId, state: &RunState) -> Problem {
+    let progress = state.stories.get(story);
+    let why = match progress.and_then(|progress| progress.outcome.as_ref()) {
+        Some(Outcome::Unlandable { reason }) => format!(": {reason}"),
+        _ => String::new(),
+    };
+    let problem = Problem::refused(format!("what you did for '{story}' could not be made a checkpoint{why}"));
+    match progress.and_then(|progress| progress.rescues.last()) {
+        Some(kept) => problem.hint(format!("git show {}   shows your edits", quoted(kept))),
+        None => problem,
+    }
+}
+
+/// Performs what is left to do for attempts that were begun, and starts none.
+async fn complete(step_runner: &StepRunner<'_>, scribe: &mut Scribe<'_>, stories: &StoryList<'_>, closing: Closing) -> Result<()> {
+    let mut running = RunningSteps::new(step_runner);
+    let mut stop = step_runner.stop.clone();
+    let heard = stop.urgency();
+    loop {
+        let steps = scribe.state.unfinished(closing);
+        if steps.is_empty() && running.underway.is_empty() {
+            return scribe.journal.sync().await;
+        }
+        running.launch(steps, stories, scribe).await?;
+        tokio::select! {
+            biased;
+            // `finish` and `abort` end on the same request, and name the command that goes on.
+            _ = stop.reached(above(heard)) => std::future::pending::<()>().await,
+            done = running.one_done() => scribe.note_all(done?).await?,
         }
     }
 }
@@ -125,6 +185,7 @@ impl<'w> RunningSteps<'w> {
             {
                 self.verify_branch(scribe, &attempt_label(story, *attempt)).await?;
             }
+            self.step_runner.agents.enter(&step);
             let task = Task::new(step, stories, scribe.state, self.step_runner)?;
             match task.intent() {
                 Some(event) => scribe.record(event).await?,
@@ -140,8 +201,8 @@ impl<'w> RunningSteps<'w> {
     async fn verify_branch(&self, scribe: &mut Scribe<'_>, label: &str) -> Result<()> {
         let base = scribe.state.base.clone().context("the journal has no initial state")?;
         if scribe.callbacks.is_some_and(|callbacks| callbacks.on_story.is_some()) {
-            // It may have made or removed a ref, which the agent shall not be blamed for.
-            self.step_runner.branch.forget_refs();
+            // It may have made or removed a ref, which the agent shall not be blamed for, or have made an ignored file.
+            self.step_runner.branch.forget_listings(self.step_runner.workspace);
         }
         match self.step_runner.branch.ready_for_attempt(self.step_runner.workspace, &base, label).await? {
             Some(checkpoint) => scribe.record(Event::CommitsAdopted { checkpoint }).await,

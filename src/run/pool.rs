@@ -52,6 +52,13 @@ impl Pool {
         self.at(self.root.slot(slot), &(slot + 1).to_string())
     }
 
+    /// The slots that have a clone on the disk.
+    pub fn slots_there(&self) -> Vec<u32> {
+        let names = std::fs::read_dir(self.root.path()).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let numbers = names.filter_map(|name| name.to_str()?.parse::<u32>().ok()?.checked_sub(1));
+        numbers.filter(|slot| self.workspace(*slot).is_there()).collect()
+    }
+
     /// Notes that the clone of a slot was made just now.
     pub fn note_made(&self, slot: u32) {
         self.unproved.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::{RunDir, Store};
 use crate::git::{DescribedRef, RefUpdate, Repo, StashEntry};
-use crate::names::{Names, REFS};
+use crate::names::{Names, REFS, RefKind};
 use crate::story::ChangeName;
 use crate::workspace::{Leftover, workspaces_below};
 
@@ -23,11 +23,22 @@ pub struct OldRun {
     pub moved: bool,
 }
 
+/// What is asked about.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    /// Only this change.
+    pub change: Option<&'a ChangeName>,
+    /// Only these refs, if any are named.
+    pub refs: &'a [String],
+}
+
 /// Everything that can go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prunable {
     /// Refs that keep what runs took out.
     pub refs: Vec<DescribedRef>,
+    /// Branches that the user kept and a later run moved aside: they go only if they are named.
+    pub spared: Vec<DescribedRef>,
     /// Directories of runs.
     pub runs: Vec<OldRun>,
     /// The directory of locks that dead processes left.
@@ -39,11 +50,12 @@ pub struct Prunable {
 }
 
 impl Prunable {
-    /// Finds what can go, of one change or of all, touching nothing. `around` is where private clones are made.
+    /// Finds what can go, touching nothing. `around` is where private clones are made.
     ///
     /// # Errors
     /// If git fails, or a journal cannot be read: then it is not known what is open.
-    pub async fn find(repo: &Repo, store: &Store, around: Option<&Path>, only: Option<&ChangeName>) -> Result<Self> {
+    pub async fn find(repo: &Repo, store: &Store, around: Option<&Path>, scope: Scope<'_>) -> Result<Self> {
+        let Scope { change: only, refs: named } = scope;
         let mut census = Census { store, only, open: BTreeMap::new() };
         let mut found = Prunable::default();
         for entry in repo.described_refs(REFS).await? {
@@ -51,12 +63,24 @@ impl Prunable {
             if let Some(open) = census.ask(names.change())?
                 && names.is_left(&entry.name, open)
             {
-                found.refs.push(entry);
+                let is_spared = names.kind(&entry.name).is_some_and(|own| own.kind == RefKind::Leftover);
+                match named {
+                    [] if is_spared => found.spared.push(entry),
+                    [] => found.refs.push(entry),
+                    _ if named.contains(&entry.name) => found.refs.push(entry),
+                    _ => {}
+                }
             }
+        }
+        if !named.is_empty() {
+            return Ok(found);
         }
         for change in store.changes_with_runs()? {
             let Some(open) = census.ask(&change)? else { continue };
-            let over = store.runs(&change)?.into_iter().filter(|run| open.is_none_or(|open| run.number < open));
+            // The number of a run is used again when its directory is gone; a ref that stays must not have it.
+            let needed = found.numbers_spared(&change);
+            let is_over = |run: &RunDir| open.is_none_or(|open| run.number < open) && !needed.contains(&run.number);
+            let over = store.runs(&change)?.into_iter().filter(is_over);
             let holds = |run: &RunDir| ["moved", "ignored-files", "nested-copies"].iter().any(|name| run.path().join(name).exists());
             found.runs.extend(over.map(|run| OldRun { moved: holds(&run), run }));
         }
@@ -75,7 +99,12 @@ impl Prunable {
     /// Whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Prunable::default()
+        Prunable { spared: Vec::new(), ..self.clone() } == Prunable::default()
+    }
+
+    fn numbers_spared(&self, change: &ChangeName) -> Vec<u32> {
+        let names = Names::new(change);
+        self.spared.iter().filter_map(|entry| names.kind(&entry.name)?.number()).collect()
     }
 
     /// Without what was not there before: between a question and its answer, others may have gone on.

@@ -22,6 +22,7 @@ impl RunState {
     /// The next landing, if there is one to be made now.
     pub(super) fn landing(&self) -> Option<Step> {
         let mut queue = self.queue();
+        queue.retain(|(_, progress)| !progress.is_taken_back());
         let (story, _) = queue.first()?;
         match self.privileged() {
             Some(privileged) if privileged == *story => queue.truncate(1),

@@ -1,8 +1,11 @@
 //! What the loop tells while it works: the trait that reporters implement, and what goes on between two events.
 
+use std::rc::Rc;
+use std::time::Duration;
+
 use jiff::Timestamp;
 
-use super::{CallbackFailure, Record, RunState};
+use super::{CallbackFailure, Record, RunState, Usage};
 use crate::story::StoryId;
 
 /// What happens between two events: worth showing, not worth keeping.
@@ -14,6 +17,22 @@ pub enum Activity<'a> {
         done: usize,
         /// Of how many.
         total: usize,
+    },
+    /// The loop begins.
+    Working {
+        /// The agent that works.
+        agent: &'a str,
+        /// Its model, if one is set.
+        model: Option<&'a str>,
+        /// How long an agent may be silent.
+        idle: Option<Duration>,
+    },
+    /// The agent has printed something, on either output.
+    Heard {
+        /// For which story.
+        story: &'a StoryId,
+        /// What the attempt has used so far, as far as the agent has told.
+        usage: &'a Usage,
     },
     /// The agent has printed something; this is its last line.
     Said {
@@ -91,4 +110,18 @@ pub trait Reporter {
 
     /// Nothing more will come: the screen is free for others.
     fn rest(&self) {}
+
+    /// The part that changes with time, if there is one.
+    fn live(&self) -> Option<Rc<dyn Live>> {
+        None
+    }
+}
+
+/// A screen that changes with time. Something has to call it while the loop works.
+pub trait Live {
+    /// Brings the screen up to date; says whether the user has asked to stop after the story that is under way.
+    fn beat(&self) -> bool;
+
+    /// Takes everything off the terminal that is not meant to stay, until the next beat.
+    fn step_aside(&self);
 }

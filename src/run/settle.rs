@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::story_list::StoryList;
-use super::{Closing, Event, HalfDone, LoadedChange, OpenRun, Opening, Progress, Stage, attempt};
+use super::{Closing, Event, HalfDone, Inbox, LoadedChange, OpenRun, Opening, Progress, Request, SourcePlace, Stage, attempt};
 use crate::branch::{Adopted, Beginning, has_begun};
 use crate::config::{Flags, GitConfig, Settings};
 use crate::error::Problem;
@@ -14,6 +14,14 @@ use crate::story::{Change, Order, Story};
 
 /// Grace period for processes left by a killed run.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What performs steps without an agent.
+struct Parts {
+    id: String,
+    settings: Settings,
+    source: Option<SourcePlace>,
+    change: Change,
+}
 
 impl OpenRun {
     /// Brings a run into a state in which work can continue. The loop completes half-done attempts.
@@ -24,6 +32,7 @@ impl OpenRun {
         self.settle_run().await?;
         self.drop_stop_request();
         self.end_orphans().await?;
+        self.follow_inbox(Closing::Finish).await?;
         self.record(Event::RunResumed {}).await?;
         if self.state.is_busy() {
             return Ok(());
@@ -50,8 +59,10 @@ impl OpenRun {
     /// Completes everything that is half done, attempts included, before the run is closed.
     pub(super) async fn settle(&mut self, closing: Closing) -> Result<()> {
         self.settle_run().await?;
+        self.follow_inbox(closing).await?;
         if self.state.half_done() == Some(HalfDone::Attempts) {
             self.settle_attempts(closing).await?;
+            self.follow_inbox(closing).await?;
         }
         Ok(())
     }
@@ -98,17 +109,42 @@ impl OpenRun {
         if closing == Closing::Finish {
             self.reread_config().await?;
         }
-        let opening = self.opening()?.clone();
+        let Parts { id, settings, source, change } = self.parts(closing)?;
+        if closing == Closing::Finish && !self.state.is_isolated() {
+            self.check_place_to_judge().await?;
+        }
+        self.orchestrator(&id, None, &settings, source.as_ref(), StoryList::fixed(change)).complete_attempts(closing).await
+    }
+
+    /// Follows the requests that were left for an earlier process.
+    pub(super) async fn follow_inbox(&mut self, closing: Closing) -> Result<()> {
+        let is_possible = matches!(self.state.half_done(), None | Some(HalfDone::Attempts));
+        if !is_possible || Inbox::of(&self.dir, &self.state).is_none_or(|inbox| inbox.is_empty()) {
+            return Ok(());
+        }
+        self.end_orphans().await?;
+        self.put_steering_back().await?;
+        self.follow_requests(&[], closing).await
+    }
+
+    /// Follows requests of the user without a loop; a story that is done by hand is landed.
+    pub(super) async fn follow_requests(&mut self, requests: &[Request], closing: Closing) -> Result<()> {
+        let inbox = Inbox::of(&self.dir, &self.state);
+        let Parts { id, settings, source, change } = self.parts(closing)?;
+        let orchestrator = self.orchestrator(&id, None, &settings, source.as_ref(), StoryList::fixed(change));
+        orchestrator.follow_requests(inbox, requests).await
+    }
+
+    /// What performs steps without an agent, with the options that the run was started with.
+    fn parts(&self, closing: Closing) -> Result<Parts> {
+        let opening = self.opening()?;
         // A change that cannot be read any more is no reason to keep the user from closing the run.
         let loaded = self.site.changes.load(self.change()).ok();
         let settings = self.settings_to_close(&opening.flags, loaded.as_ref(), closing)?;
         let source = loaded.as_ref().and_then(|loaded| loaded.source_of(self.state.source_kind));
         let change = loaded.and_then(|loaded| loaded.change_of_run(&self.dir, &self.state).ok());
         let change = change.unwrap_or_else(|| self.change_of_journal());
-        if closing == Closing::Finish && !self.state.is_isolated() {
-            self.check_place_to_judge().await?;
-        }
-        self.orchestrator(&opening.id, None, &settings, source.as_ref(), StoryList::fixed(change)).complete_attempts(closing).await
+        Ok(Parts { id: opening.id.clone(), settings, source, change })
     }
 
     /// A run that is given up is not kept open by a setting that cannot be read, by a signature that cannot be made, or by a command

@@ -101,7 +101,8 @@ impl SourcePlace {
             return Ok(full);
         }
         let found = ["tasks.md", "prd.json"].iter().map(|name| full.join(name)).find(|file| file.exists());
-        found.ok_or_else(|| Problem::fatal(format!("{}: expected a tasks.md or a prd.json in it", self.path)).into())
+        let shown = if self.path.is_empty() { "." } else { &self.path };
+        found.ok_or_else(|| Problem::fatal(format!("{shown}: expected a tasks.md or a prd.json in it")).into())
     }
 
     /// Refuses a file that a link leads to out of the work tree, or into its git directory: a cloned repository may hold any link, and

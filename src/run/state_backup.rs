@@ -13,7 +13,7 @@ use super::{RunDir, Store};
 use crate::free_name::free_name;
 
 /// What can be made again, or is too much to keep twice.
-const LEFT_OUT: [&str; 7] = ["attempts", MOVED, "index", "stop", "stale-locks", "set-aside", "walk"];
+const LEFT_OUT: [&str; 9] = ["attempts", MOVED, "index", "stop", "question", "question.stop", "stale-locks", "set-aside", "walk"];
 /// Where things are moved that git cannot keep.
 const MOVED: &str = "moved";
 
@@ -94,9 +94,10 @@ impl StateBackup {
     }
 }
 
-/// What others may write while an attempt is under way: the journal, which looks after itself; learnings; a request to stop.
+/// What others may write while an attempt is under way: the journal, which looks after itself; learnings; a request to stop; a
+/// question of another process.
 fn is_written_meanwhile(name: &str) -> bool {
-    is_left_out(name) || name.starts_with("journal.jsonl") || name.starts_with("stop") || name == "learnings.md"
+    is_left_out(name) || ["journal.jsonl", "stop", "question"].iter().any(|own| name.starts_with(own)) || name == "learnings.md"
 }
 
 /// Moves everything aside in the run's directory that is not what it was: links, and files in the place of others.

@@ -82,6 +82,11 @@ impl SteeringFiles {
         self.copies().exists().then(|| self.files.iter().map(from_copy).collect())
     }
 
+    /// Takes in the user's edit of the change file. No attempt may be under way.
+    pub fn write_change(&self, text: &str) -> io::Result<()> {
+        self.files.first().map_or(Ok(()), |file| replace(file, text.as_bytes()))
+    }
+
     /// Gives the files back what they held before the attempt; other versions go to the run's directory. Doing it twice is harmless.
     pub fn put_back(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         let Some(kept) = self.kept() else { return Ok(Vec::new()) };
@@ -139,6 +144,11 @@ fn give_back(file: &Path, kept: &Kept) -> io::Result<()> {
     if safe_read::bytes(file).is_ok_and(|found| found == *bytes) {
         return Ok(());
     }
+    replace(file, bytes)
+}
+
+/// Writes a file, all of it or nothing; a link to it stays one.
+pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut new = tempfile::Builder::new().prefix(".ralph-").tempfile_in(place.parent().unwrap_or(Path::new("/")))?;
     new.write_all(bytes)?;

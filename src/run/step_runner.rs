@@ -1,7 +1,7 @@
 //! One step performed: what it needs, what it does, and the events that come of it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,11 +13,15 @@ use super::marks::{only_marked, restore_source, set_marks};
 use super::pool::Pool;
 use super::steering_files::SteeringFiles;
 use super::story_list::StoryList;
-use super::{Activity, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge};
+use super::{
+    Activity, Budget, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge,
+};
 use crate::agent::{Agent, Template, Usage};
 use crate::branch::{Base, Branch, Gathered, Landed, Signature, Stacked, Style, Waiting};
-use crate::config::{Environment, Setting, Settings};
-use crate::process::{Stop, Urgency};
+use crate::config::{EmptyDiff, Environment, Setting, Settings};
+use crate::cost::Cost;
+use crate::names::Note;
+use crate::process::{Stop, StopHandle, Urgency, stop_channel};
 use crate::story::{Change, Story, StoryId};
 use crate::workspace::{Notice, Workspace};
 
@@ -56,22 +60,78 @@ pub(super) struct StepRunner<'a> {
     pub stop: Stop,
     /// What agents that are at work have used so far.
     pub in_flight: InFlight,
+    /// The attempts that this process has accepted.
+    pub judged: RefCell<BTreeSet<(StoryId, u32)>>,
+    /// What ends the agents and gates that are at work, story by story.
+    pub agents: RunningAgents,
+}
+
+/// The agents and gates that are at work, each of which can be ended alone, by the stories that they work for.
+#[derive(Default)]
+pub(super) struct RunningAgents(RefCell<BTreeMap<StoryId, (StopHandle, Stop)>>);
+
+impl RunningAgents {
+    /// From here on what the step starts can be ended, even before it is started.
+    pub fn enter(&self, step: &Step) {
+        let channel = stop_channel();
+        self.0.borrow_mut().extend(Self::of(step).into_iter().map(|story| (story.clone(), channel.clone())));
+    }
+
+    /// The stories that a step starts an agent or gates for.
+    fn of(step: &Step) -> Vec<&StoryId> {
+        match step {
+            Step::Attempt { story, .. } | Step::Judge { story, .. } => vec![story],
+            Step::LandQueued { batch } => batch.iter().map(|(story, _)| story).collect(),
+            Step::MakeWorkspace { .. }
+            | Step::Land { .. }
+            | Step::Queue { .. }
+            | Step::TakeOut { .. }
+            | Step::RollBack { .. }
+            | Step::Pause { .. }
+            | Step::GiveUp { .. } => Vec::new(),
+        }
+    }
+
+    /// What ends what is at work for one story.
+    pub fn stop(&self, story: &StoryId) -> (StopHandle, Stop) {
+        self.0.borrow().get(story).cloned().unwrap_or_else(stop_channel)
+    }
+
+    pub fn leave(&self, step: &Step) {
+        let mut all = self.0.borrow_mut();
+        for story in Self::of(step) {
+            all.remove(story);
+        }
+    }
+
+    /// Ends what is at work for a story, or for all stories if none is named.
+    pub fn end(&self, story: Option<&StoryId>) {
+        let agents = self.0.borrow();
+        agents.iter().filter(|(at, _)| story.is_none_or(|story| story == *at)).for_each(|(_, (handle, _))| handle.raise(Urgency::Now));
+    }
 }
 
 /// What agents that are at work have used so far. It is kept only where there is a budget to hold it against.
 #[derive(Default)]
 pub(super) struct InFlight {
-    budget: bool,
+    max_cost: Option<Cost>,
+    max_tokens: Option<u64>,
+    /// What attempts that have ended have used.
+    before: RefCell<Usage>,
     used: RefCell<BTreeMap<StoryId, Usage>>,
 }
 
 impl InFlight {
-    pub fn new(budget: bool) -> Self {
-        InFlight { budget, used: RefCell::default() }
+    pub fn new(max_cost: Option<Cost>, max_tokens: Option<u64>) -> Self {
+        InFlight { max_cost, max_tokens, ..InFlight::default() }
+    }
+
+    fn has_budget(&self) -> bool {
+        self.max_cost.is_some() || self.max_tokens.is_some()
     }
 
     pub fn note(&self, story: &StoryId, usage: impl FnOnce() -> Usage) {
-        if self.budget {
+        if self.has_budget() {
             self.used.borrow_mut().insert(story.clone(), usage());
         }
     }
@@ -80,8 +140,20 @@ impl InFlight {
         self.used.borrow_mut().remove(story);
     }
 
-    /// All of it together.
-    pub fn total(&self) -> Usage {
+    /// Notes what attempts that have ended have used, and gives what those at work have used together.
+    pub fn settle(&self, before: impl FnOnce() -> Usage) -> Usage {
+        if self.has_budget() {
+            self.before.replace(before());
+        }
+        self.total()
+    }
+
+    /// Whether nothing is left for the agents that are at work.
+    pub fn is_spent(&self) -> bool {
+        self.has_budget() && Budget::spent(&self.before.borrow().plus(&self.total()), self.max_cost, self.max_tokens).is_some()
+    }
+
+    fn total(&self) -> Usage {
         self.used.borrow().values().fold(Usage::default(), |sum, usage| sum.plus(usage))
     }
 }
@@ -106,12 +178,14 @@ pub(super) struct AgentSetup<'a> {
 /// A step with everything that it needs, cut loose from the state that goes on changing.
 pub(super) struct Task {
     step: Step,
-    change: Change,
+    pub(super) change: Change,
     story: Option<Story>,
     pub(super) base: Base,
     pub(super) gates: Gates,
     agent: String,
     pub(super) progress: Progress,
+    /// What the user advises.
+    pub(super) hints: Vec<String>,
     slot: u32,
     /// The queued attempts that are to land, with their gates.
     pub(super) waiting: Vec<(Waiting, Gates)>,
@@ -159,7 +233,8 @@ impl Task {
         };
         let agent = step_runner.agent.as_ref().map(|agent| agent.agent.name.clone()).unwrap_or_default();
         let isolated = state.is_isolated();
-        Ok(Task { step, change, story, base, gates, agent, progress, slot, waiting, until, isolated })
+        let hints = step.story().map(|story| state.hints_for(story)).unwrap_or_default();
+        Ok(Task { step, change, story, base, gates, agent, progress, hints, slot, waiting, until, isolated })
     }
 
     /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
@@ -181,7 +256,7 @@ impl Task {
         }
     }
 
-    fn story(&self) -> Result<&Story> {
+    pub(super) fn story(&self) -> Result<&Story> {
         let name = || self.step.story().map(ToString::to_string).unwrap_or_default();
         self.story.as_ref().with_context(|| format!("story '{}' is no longer in its source", name()))
     }
@@ -213,6 +288,7 @@ impl StepRunner<'_> {
             | Step::Land { .. }
             | Step::Queue { .. }
             | Step::LandQueued { .. }
+            | Step::TakeOut { .. }
             | Step::RollBack { .. }
             | Step::Pause { .. } => false,
         }
@@ -221,6 +297,7 @@ impl StepRunner<'_> {
     pub async fn perform(&self, task: Task) -> (Subject, Result<Vec<Event>>) {
         let subject = task.step.subject();
         let events = self.events_of(&task).await;
+        self.agents.leave(&task.step);
         let events = match &subject {
             Subject::Story(story) => events.with_context(|| format!("story '{story}'")),
             Subject::Queue => events.context("the landing queue"),
@@ -240,7 +317,7 @@ impl StepRunner<'_> {
         let progress = state.stories.get(story)?;
         let text = stories.story(story).cloned().unwrap_or_else(|| Story::stand_in(story));
         let gates = progress.gates.clone().unwrap_or_else(|| Gates::of(self.settings, &text));
-        let message = gates.hooks.then(|| std::fs::read_to_string(self.message_file(&text, attempt)).ok()).flatten();
+        let message = self.message(&text, attempt, &gates, progress);
         let (base, commit) = (progress.base.clone()?, progress.queued()?.clone());
         Some((Waiting { story: text, attempt, base, commit, message }, gates))
     }
@@ -249,22 +326,25 @@ impl StepRunner<'_> {
         match &task.step {
             Step::MakeWorkspace { slot } => self.make_workspace(*slot, &task.base.checkpoint).await,
             Step::LandQueued { .. } => self.land_queued(task).await,
-            Step::Queue { story, attempt } => self.queue(task, story, *attempt, &self.ground(task.slot)).await,
-            Step::RollBack { story, attempt } if self.pool.is_some() => {
+            Step::Queue { story, attempt } => match self.judge_again(task, story, *attempt).await? {
+                Again::Green(before) => Ok([before, self.queue(task, story, *attempt, &self.ground(task.slot)).await?].concat()),
+                Again::Red(events) => Ok(events),
+            },
+            Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } if self.pool.is_some() => {
                 self.roll_back_clone(task, story, *attempt, &self.ground(task.slot)).await
             }
             Step::Attempt { attempt, feedback, .. } if self.pool.is_some() => {
                 let ground = self.ground(task.slot);
                 let notices = self.ready_clone(&ground, &task.base.checkpoint).await?;
                 let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
-                events.push(self.attempt(&ground, &task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?);
+                events.push(self.attempt(&ground, task, *attempt, feedback.as_ref()).await?);
                 Ok(events)
             }
             Step::Attempt { story, attempt, feedback, .. } => {
                 self.steering.keep()?;
                 self.backup.keep().context("cannot link the run's files")?;
                 self.workspace.seal()?;
-                let ended = self.attempt(&self.ground(0), &task.change, task.story()?, *attempt, &task.gates, feedback.as_ref()).await?;
+                let ended = self.attempt(&self.ground(0), task, *attempt, feedback.as_ref()).await?;
                 let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
                 let lost = self.backup.restore().context("cannot restore the run's files")?;
                 if lost {
@@ -279,14 +359,19 @@ impl StepRunner<'_> {
                 Ok(events)
             }
             Step::Judge { story, attempt, exit, signal, trouble, words } => {
-                self.judge(story, *attempt, judge(signal, exit, trouble.as_ref(), words), task).await
+                let by_hand = task.progress.by_hand.is_some();
+                let verdict = if by_hand { Verdict::Promised } else { judge(signal, exit, trouble.as_ref(), words) };
+                self.judge(story, *attempt, verdict, task).await
             }
             Step::Land { story, attempt } => {
                 // Its source may have dropped the story meanwhile; it is done all the same.
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
-                self.land(&text, *attempt, &task.base, &task.gates).await
+                match self.judge_again(task, story, *attempt).await? {
+                    Again::Green(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
+                    Again::Red(events) => Ok(events),
+                }
             }
-            Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.base).await,
+            Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.base).await,
             Step::Pause { story, .. } => Ok(self.pause(story, task.until).await),
             Step::GiveUp { story } => Ok(vec![Event::StoryFailed {
                 story: story.clone(),
@@ -299,11 +384,38 @@ impl StepRunner<'_> {
     async fn judge(&self, story: &StoryId, attempt: u32, verdict_so_far: Verdict, task: &Task) -> Result<Vec<Event>> {
         let outcome = match verdict_so_far {
             Verdict::Rejected(outcome) => outcome,
+            Verdict::Promised if task.progress.by_hand.is_some() => {
+                let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
+                return self.judge_promise(&text, attempt, task).await;
+            }
             // The story is no longer in its source: the attempt counts as interrupted.
             Verdict::Promised if task.story.is_none() => Outcome::Interrupted,
             Verdict::Promised => return self.judge_promise(task.story()?, attempt, task).await,
         };
         Ok(vec![verdict(story, attempt, Some(outcome))])
+    }
+
+    /// An attempt that an earlier process accepted and did not land: anybody may have written to its files since, so its gates run again.
+    async fn judge_again(&self, task: &Task, story: &StoryId, attempt: u32) -> Result<Again> {
+        let is_known = self.judged.borrow().contains(&(story.clone(), attempt));
+        let Some(text) = task.story.as_ref().filter(|_| !is_known && !task.gates.is_empty() && task.progress.by_hand.is_none()) else {
+            return Ok(Again::Green(Vec::new()));
+        };
+        if self.pool.is_none() && self.branch.repo.refs().await?.get(&self.branch.names.branch()) != Some(&task.base.checkpoint) {
+            // It has landed already; only the journal does not say so yet.
+            return Ok(Again::Green(Vec::new()));
+        }
+        let (mut events, outcome) = self.run_gates(&self.ground(task.slot), text, attempt, &task.gates, "").await?;
+        if self.pool.is_none() {
+            events.extend(self.put_steering_back(story, attempt).await?);
+        }
+        Ok(match outcome {
+            None => Again::Green(events),
+            Some(outcome) => {
+                events.push(verdict(story, attempt, Some(outcome)));
+                Again::Red(events)
+            }
+        })
     }
 
     /// The gates decide, on what would land.
@@ -319,7 +431,7 @@ impl StepRunner<'_> {
             Gathered::Brought(notice) => Some(Event::Noticed { notice }),
             Gathered::Impossible(reason) => return Ok(vec![verdict(&story.id, attempt, Some(Outcome::Unlandable { reason }))]),
         };
-        let ignored = self.ignored_gate_files(&ground, story, attempt, &task.gates).await?;
+        let ignored = self.ignored_gate_files(&ground, story, attempt, task).await?;
         let (gated, outcome) = self.run_gates(&ground, story, attempt, &task.gates, "").await?;
         let mut events: Vec<Event> = brought.into_iter().chain(gated).collect();
         if !task.gates.is_empty() && self.pool.is_none() {
@@ -327,6 +439,7 @@ impl StepRunner<'_> {
             events.extend(self.put_steering_back(&story.id, attempt).await?);
         }
         if outcome.is_none() {
+            self.judged.borrow_mut().insert((story.id.clone(), attempt));
             events.extend(ignored.into_iter().map(|notice| Event::Noticed { notice }));
         }
         events.push(verdict(&story.id, attempt, outcome));
@@ -370,18 +483,35 @@ impl StepRunner<'_> {
         }
     }
 
-    async fn land(&self, story: &Story, attempt: u32, base: &Base, gates: &Gates) -> Result<Vec<Event>> {
+    /// The message of a checkpoint: a hook may have edited it.
+    fn message(&self, story: &Story, attempt: u32, gates: &Gates, progress: &Progress) -> String {
+        let edited = gates.hooks.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten();
+        edited.unwrap_or_else(|| self.usual_message(story, attempt, progress.by_hand.as_ref()))
+    }
+
+    /// The message of a checkpoint as the settings have it.
+    pub(super) fn usual_message(&self, story: &Story, attempt: u32, note: Option<&Note>) -> String {
+        self.branch.names.checkpoint_message(story, attempt, &self.settings.subject.value, note)
+    }
+
+    /// What an attempt that has changed nothing comes to; the user may say that a story is done without any change.
+    pub(super) fn on_empty(&self, progress: &Progress) -> EmptyDiff {
+        if progress.by_hand.is_some() { EmptyDiff::Warn } else { self.settings.empty_diff.value }
+    }
+
+    async fn land(&self, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Event>> {
+        let Task { base, gates, progress, .. } = task;
         let id = story.id.clone();
         let marked = self.set_marks(&id, attempt);
         let style = Style {
-            message: gates.hooks.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten(),
+            message: self.message(story, attempt, gates, progress),
             signature: if self.settings.sign.value { Signature::Users } else { Signature::None },
-            on_empty: self.settings.empty_diff.value,
+            on_empty: self.on_empty(progress),
             marked: self.source.and_then(|source| only_marked(source, self.run, &id, attempt)),
         };
         Ok(match self.branch.land(self.workspace, story, attempt, base, &style).await? {
             Landed::Checkpoint { commit, changes, empty, mut notices } => {
-                notices.extend(empty.then(|| Notice::EmptyCheckpoint { story: id.clone() }));
+                notices.extend(empty.then(|| empty_notice(&id, progress)));
                 notices.extend(self.changed_gate_files(&self.ground(0), &id, gates, &changes).await?);
                 let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
                 let mut events: Vec<Event> = marked.into_iter().chain(notices).collect();
@@ -406,6 +536,18 @@ impl StepRunner<'_> {
         events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: rolled.rescue, files: rolled.files });
         Ok(events)
     }
+}
+
+/// What came of judging an attempt again.
+enum Again {
+    Green(Vec<Event>),
+    Red(Vec<Event>),
+}
+
+/// A checkpoint that changes nothing is worth a look.
+pub(super) fn empty_notice(story: &StoryId, progress: &Progress) -> Notice {
+    let story = story.clone();
+    if progress.by_hand.is_some() { Notice::EmptyByHand { story } } else { Notice::EmptyCheckpoint { story } }
 }
 
 fn verdict(story: &StoryId, attempt: u32, outcome: Option<Outcome>) -> Event {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::process::{StopHandle, Urgency};
-use crate::safe_read;
+use crate::{safe_read, safe_write};
 
 const POLL: Duration = Duration::from_millis(200);
 
@@ -30,7 +30,7 @@ impl StopRequest {
             StopRequest::Now => "now\n",
         };
         let draft = file.with_extension("new");
-        fs::write(&draft, word)?;
+        safe_write::draft(&draft, word.as_bytes())?;
         fs::rename(draft, file)
     }
 }

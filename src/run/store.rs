@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::journal::{self, TakenUp, replay_start, sync_dir};
 use super::{Journal, Lock, Record, RunState};
+use crate::config::SCHEMA_FILE;
 use crate::story::{ChangeName, StoryId};
 use crate::vault::{self, Vault};
 
@@ -78,6 +79,18 @@ impl Store {
     #[must_use]
     pub fn change_file(&self, change: &ChangeName) -> PathBuf {
         self.root.join(format!("{change}.toml"))
+    }
+
+    /// The JSON schema of change files, for editors.
+    #[must_use]
+    pub fn schema_file(&self) -> PathBuf {
+        self.root.join(SCHEMA_FILE)
+    }
+
+    /// Where the user's edit of a change file is until it can be understood.
+    #[must_use]
+    pub fn edit_file(&self, change: &ChangeName) -> PathBuf {
+        self.root.join("edit").join(format!("{change}.toml"))
     }
 
     /// A prompt template of the user's own.

@@ -12,6 +12,8 @@ use crate::story::{Change, Story, StoryId};
 /// The stories as their source had them last.
 pub(super) struct StoryList<'a> {
     change: Change,
+    /// The only ones that are counted; empty means all.
+    only: Vec<StoryId>,
     /// Where they are read again; none for a list that stays as it is.
     feed: Option<Feed<'a>>,
     /// Number of leading stories that are done. The loop never reopens one, so they are skipped, and the cost per story stays
@@ -40,12 +42,17 @@ impl Feed<'_> {
 impl<'a> StoryList<'a> {
     /// Stories that are read again while the loop runs; `kind` is that of their source.
     pub fn new(change: Change, reader: &'a ChangeReader, loaded: LoadedChange, kind: Option<Kind>) -> Self {
-        StoryList { change, feed: Some(Feed { reader, loaded, kind, complaint: None }), passed: 0 }
+        StoryList { change, only: Vec::new(), feed: Some(Feed { reader, loaded, kind, complaint: None }), passed: 0 }
+    }
+
+    /// The same, of which only these are worked on and counted.
+    pub fn selecting(self, only: &[StoryId]) -> Self {
+        StoryList { only: only.to_vec(), ..self }
     }
 
     /// Stories as they are.
     pub fn fixed(change: Change) -> Self {
-        StoryList { change, feed: None, passed: 0 }
+        StoryList { change, only: Vec::new(), feed: None, passed: 0 }
     }
 
     /// What is told about the change as a whole.
@@ -91,9 +98,18 @@ impl<'a> StoryList<'a> {
     fn pass_over_done(&mut self, scribe: &Scribe<'_>) {
         self.passed += self.remaining().iter().take_while(|story| scribe.state.is_done(story)).count();
         if !scribe.state.is_busy() || scribe.state.is_isolated() {
-            let done = self.passed + self.done_further_on(scribe.state);
-            scribe.reporter.activity(&Activity::Planned { done, total: self.change.stories.len() });
+            let (done, total) = self.counted(scribe.state);
+            scribe.reporter.activity(&Activity::Planned { done, total });
         }
+    }
+
+    /// How many stories are done, and how many there are.
+    fn counted(&self, state: &RunState) -> (usize, usize) {
+        if self.only.is_empty() {
+            return (self.passed + self.done_further_on(state), self.change.stories.len());
+        }
+        let selected: Vec<&Story> = self.change.stories.iter().filter(|story| self.only.contains(&story.id)).collect();
+        (selected.iter().filter(|story| state.is_done(story)).count(), selected.len())
     }
 
     /// How many stories are done behind one that is not.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{Event, HalfDone, NoUndo, OpenRun, UndoPlan};
+use super::{Closing, Event, HalfDone, NoUndo, OpenRun, UndoPlan};
 use crate::error::Problem;
 use crate::story::StoryId;
 use crate::workspace::Notice;
@@ -21,6 +21,7 @@ impl OpenRun {
     }
 
     async fn take_back(&mut self, to: Option<&StoryId>) -> Result<()> {
+        self.follow_inbox(Closing::Finish).await?;
         self.check_nothing_half_done()?;
         let plan = self.plan_undo(to)?;
         if self.state.is_isolated() {
@@ -40,6 +41,8 @@ impl OpenRun {
     pub(super) async fn complete_undo(&mut self) -> Result<bool> {
         let Some((to, stories)) = self.state.undoing.clone() else { return Ok(false) };
         let taken = if self.state.is_isolated() {
+            let notice = self.branch.keep_tip(&self.base()?.checkpoint).await?;
+            self.record_notices(notice.into_iter().collect()).await?;
             self.branch.undo_isolated(&to, &stories, &self.base()?.checkpoint).await?
         } else {
             self.branch.undo(&self.workspace, &to, &stories, &self.base()?).await?
@@ -71,11 +74,8 @@ impl OpenRun {
     fn check_nothing_half_done(&self) -> Result<()> {
         let change = &self.dir.change;
         let half = match self.state.half_done() {
-            Some(HalfDone::Attempts) => "an attempt",
-            Some(HalfDone::Start) => "the start",
-            Some(HalfDone::Finish(_)) => "a 'git ralph finish'",
-            Some(HalfDone::Abort) => "a 'git ralph abort'",
             Some(HalfDone::Undo) | None => return Ok(()),
+            Some(half) => half.words(),
         };
         bail!(
             Problem::refused(format!("{half} of the run of '{change}' was cut short"))

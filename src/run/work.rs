@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::{Gates, LimitWaits, Policy};
 use crate::agent::{Agent, Learnings, Prompt, Template, Usage};
-use crate::config::{Origin, Settings};
+use crate::config::Settings;
 use crate::story::{Change, Order, Story, StoryId};
 
 /// What is wanted of a loop.
@@ -29,6 +29,7 @@ impl Work {
         let jobs = if is_isolated { usize::try_from(settings.jobs.value).unwrap_or(1).max(1) } else { 1 };
         Policy {
             max_retries: settings.max_retries.value,
+            keep_going: settings.keep_going.value,
             jobs,
             order: Order::Graph,
             limit: self.limit,
@@ -46,8 +47,7 @@ impl Work {
     /// Whether attempts shall work in private clones.
     #[must_use]
     pub fn wants_isolation(&self) -> bool {
-        let jobs = &self.settings.jobs;
-        self.settings.isolate.value || jobs.value > 1 || matches!(jobs.origin, Origin::Flag(_))
+        self.settings.wants_isolation()
     }
 
     /// The prompt of a story's first attempt, before anything has been learnt.
@@ -58,7 +58,8 @@ impl Work {
         let gates = Gates::of(&self.settings, story);
         let learnings = Learnings { file: "<learnings>".to_owned(), text: String::new() };
         let template = self.template.as_ref();
-        Prompt { change, story, attempt: 1, gates: &gates.commands, feedback: None, learnings: Some(&learnings), template }.render()
+        Prompt { change, story, attempt: 1, gates: &gates.commands, feedback: None, hints: &[], learnings: Some(&learnings), template }
+            .render()
     }
 
     /// Renders every prompt once: a template that cannot be rendered is noticed before anything is touched.

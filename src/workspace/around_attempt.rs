@@ -13,8 +13,8 @@ impl Workspace {
     /// that of the attempt, `checkpoint` where it starts from.
     pub(crate) async fn record_files(&self, label: &str, checkpoint: &Oid) -> Result<()> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
-        self.list_once().await?;
-        self.copy_ignored(label).context("cannot copy ignored files")?;
+        let made = self.list_ignored().await?;
+        self.copy_ignored(label, made).context("cannot copy ignored files")?;
         self.copy_repositories(label)?;
         self.keep_submodules_before(checkpoint, label).await?;
         self.copy_git_dirs(label)?;

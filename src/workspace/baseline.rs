@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use super::Moment;
 use super::{Notice, Workspace, nul_records};
 use crate::git::PathChange;
+use crate::safe_write;
 
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -73,7 +74,7 @@ impl Workspace {
     fn note_times(&self, moment: Moment) -> Result<()> {
         let fields = self.filtered().into_iter().flat_map(|path| [self.time_of(&path).into_bytes(), nul_records::field(&path).to_vec()]);
         let file = self.times(moment);
-        fs::write(&file, nul_records::joined(fields)).with_context(|| format!("cannot write {}", file.display()))
+        safe_write::draft(&file, &nul_records::joined(fields)).with_context(|| format!("cannot write {}", file.display()))
     }
 
     /// Those of them that were written since.

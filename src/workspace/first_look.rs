@@ -1,12 +1,11 @@
 //! The first look at a directory, before a run touches it: everything in it becomes a tree, and what no tree holds is noted.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 
 use super::path_set::PathSet;
-use super::snapshot::nested;
+use super::snapshot::{Listed, nested};
 use super::tree_scan::TreeScan;
 use super::{Moment, Notice, Workspace};
 use crate::git::{Head, Hidden, Listing, Oid, TreeEntry};
@@ -51,7 +50,7 @@ impl Workspace {
         self.copy_ignored_at_start().context("cannot copy ignored files")?;
         self.save_nested(&scene.entries.iter().filter_map(nested).collect::<Vec<_>>())?;
         self.save_embedded(&scene.gitlinks)?;
-        self.has_listed.store(true, Ordering::Relaxed);
+        self.note_listing(Listed::AtStart);
         let notices = self.copy_nested_at_start()?;
         self.repo.unhide(&self.private_index(), &scene.hidden).await?;
         let seen_all = scene.hidden.is_empty() && scene.words.is_empty();

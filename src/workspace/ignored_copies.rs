@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use super::raw_bytes::{SMALL, TOGETHER};
 use super::{Moment, Notice, Workspace, index, nul_records};
 use crate::free_name::free_name;
+use crate::safe_write;
 use crate::stamp::Stamp;
 use crate::vault::private_dirs;
 
@@ -59,6 +60,23 @@ struct FileCopy {
     home: Option<String>,
 }
 
+/// A list of files and their copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    /// Those that were there before the run.
+    Start,
+    /// Those that were there before the last attempt.
+    Attempt,
+    /// Those among them that attempts have made.
+    Made,
+}
+
+/// How many bytes may still be copied: for one moment, and for the whole run.
+struct Room {
+    together: u64,
+    all: u64,
+}
+
 /// What has become of an ignored file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -81,8 +99,8 @@ impl Workspace {
         self.dir.join(COPIES)
     }
 
-    fn ignored_list(&self, moment: Moment) -> PathBuf {
-        self.dir.join(list_name(moment))
+    fn ignored_list(&self, list: List) -> PathBuf {
+        self.dir.join(list.file_name())
     }
 
     /// A copy, or a list, where an agent does not find it; in the run's directory, if it is only there.
@@ -107,52 +125,66 @@ impl Workspace {
 
     /// Copies small ignored files as they are before the run.
     pub(super) fn copy_ignored_at_start(&self) -> io::Result<()> {
-        self.copy_ignored("start")?;
-        let copies = self.load_copies(Moment::Attempt);
-        self.save_copies(Moment::Start, &copies)
+        self.copy_ignored("start", Vec::new())?;
+        let copies = self.load_copies(List::Attempt);
+        self.save_copies(List::Start, &copies)
     }
 
     fn ignored_copy(&self, home: &str, path: &Path) -> PathBuf {
         self.vouched(&Path::new(COPIES).join(home).join(path))
     }
 
-    /// Copies small ignored files as they are before an attempt; those that are as they were at the last copy need none.
-    pub(super) fn copy_ignored(&self, label: &str) -> io::Result<()> {
-        let last = self.load_copies(Moment::Attempt);
+    /// Copies small ignored files as they are before an attempt; those that are as they were at the last copy need none. `made` are
+    /// ignored files that earlier attempts may have made: they come last, and nothing restores them.
+    pub(super) fn copy_ignored(&self, label: &str, made: Vec<PathBuf>) -> io::Result<()> {
         let dir = self.ignored_dir();
         let numbered = |number: u32| format!("{label}.{number}");
         let label = free_name(label.to_owned(), numbered, |label| dir.join(label).exists());
-        let mut copies = Copies { label, files: BTreeMap::new() };
-        let (mut set, mut room) = (TOGETHER, ALL.saturating_sub(size_of(&dir)));
-        for (length, path) in self.ignored_files() {
+        let mut room = Room { together: TOGETHER, all: ALL.saturating_sub(size_of(&dir)) };
+        let protected = self.protected();
+        let copies = self.copy_these(&label, protected.paths(), List::Attempt, &mut room)?;
+        self.save_copies(List::Attempt, &copies)?;
+        let made: Vec<PathBuf> = made.into_iter().filter(|path| !protected.covers(path)).collect();
+        if made.is_empty() {
+            return Ok(());
+        }
+        let copies = self.copy_these(&label, made.iter(), List::Made, &mut room)?;
+        self.save_copies(List::Made, &copies)
+    }
+
+    /// Copies these files, the smallest first, unless they are as the last list says.
+    fn copy_these<'a>(&self, label: &str, paths: impl Iterator<Item = &'a PathBuf>, last: List, room: &mut Room) -> io::Result<Copies> {
+        let (last, dir) = (self.load_copies(last), self.ignored_dir());
+        let mut copies = Copies { label: label.to_owned(), files: BTreeMap::new() };
+        for (length, path) in self.smallest_first(paths) {
             let Ok(meta) = self.repo.place.top.join(&path).symlink_metadata() else { continue };
             let known = last.files.get(&path).filter(|copy| self.fate(&path, copy) == Fate::Same);
             let home = match known.and_then(|copy| copy.home.clone()) {
-                _ if length > SMALL.min(set) => None,
+                _ if length > SMALL.min(room.together) => None,
                 Some(home) => Some(home),
-                None if length > room / PART => None,
-                None if duplicate(&self.repo.place.top.join(&path), &dir.join(&copies.label).join(&path), &dir.join("new"))? => {
-                    self.vouch_for(&Path::new(COPIES).join(&copies.label).join(&path))?;
-                    room = room.saturating_sub(length);
-                    Some(copies.label.clone())
+                None if length > room.all / PART => None,
+                None if duplicate(&self.repo.place.top.join(&path), &dir.join(label).join(&path), &dir.join("new"))? => {
+                    self.vouch_for(&Path::new(COPIES).join(label).join(&path))?;
+                    room.all = room.all.saturating_sub(length);
+                    Some(label.to_owned())
                 }
                 None => None,
             };
-            set -= if home.is_some() { length } else { 0 };
+            room.together -= if home.is_some() { length } else { 0 };
             let stamp = Stamp::from(&meta);
             let is_known = home.is_none() || stamp.is_settled();
             copies.files.insert(path, FileCopy { stamp: if is_known { stamp.to_string() } else { String::new() }, home });
         }
-        self.save_copies(Moment::Attempt, &copies)
+        Ok(copies)
     }
 
-    /// The files and links among the ignored paths, the smallest first.
-    fn ignored_files(&self) -> Vec<(u64, PathBuf)> {
+    /// The files and links among these paths, the smallest first.
+    fn smallest_first<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Vec<(u64, PathBuf)> {
         let file = |path: &PathBuf| {
             let meta = self.repo.place.top.join(path).symlink_metadata().ok()?;
             (meta.is_file() || meta.is_symlink()).then(|| (meta.len(), path.clone()))
         };
-        let mut files: Vec<(u64, PathBuf)> = self.protected().paths().filter_map(file).collect();
+        let mut files: Vec<(u64, PathBuf)> = paths.filter_map(file).collect();
         files.sort();
         files
     }
@@ -160,8 +192,8 @@ impl Workspace {
     /// Puts ignored files right after an attempt, or at the end of the run. What they had become is moved to the label's directory
     /// among what was moved. Doing it twice is harmless.
     pub(crate) fn restore_ignored(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
-        let moment = if let Treatment::BackTo(moment) = wanted { moment } else { Moment::Attempt };
-        let copies = self.load_copies(moment);
+        let is_at_start = wanted == Treatment::BackTo(Moment::Start);
+        let copies = self.load_copies(if is_at_start { List::Start } else { List::Attempt });
         let mut told = Told::default();
         for (path, copy) in &copies.files {
             let fate = self.fate(path, copy);
@@ -191,13 +223,13 @@ impl Workspace {
 
     /// The ignored directories that are not as they were at the start, as far as can be told without a copy.
     pub(crate) fn changed_ignored_directories(&self) -> Option<Notice> {
-        let started = fs::metadata(self.ignored_list(Moment::Start)).and_then(|meta| meta.modified()).ok()?;
+        let started = fs::metadata(self.ignored_list(List::Start)).and_then(|meta| meta.modified()).ok()?;
         let started = started.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let known = self.load_copies(Moment::Start);
+        let known = self.load_copies(List::Start);
         let changed = |path: &&PathBuf| {
             let at = self.repo.place.top.join(path);
             match at.symlink_metadata() {
-                Ok(meta) if meta.is_dir() => is_newer(&at, started, &mut MANY.clone()),
+                Ok(meta) if meta.is_dir() => !self.is_copied_at_start(path) && is_newer(&at, started, &mut MANY.clone()),
                 Ok(_) => false,
                 Err(_) => !known.files.contains_key(*path),
             }
@@ -247,8 +279,8 @@ impl Workspace {
         Ok(())
     }
 
-    fn load_copies(&self, moment: Moment) -> Copies {
-        let bytes = fs::read(self.vouched(Path::new(&list_name(moment)))).unwrap_or_default();
+    fn load_copies(&self, list: List) -> Copies {
+        let bytes = fs::read(self.vouched(list.file_name().as_ref())).unwrap_or_default();
         let mut fields = nul_records::fields(&bytes);
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
         let mut copies = Copies { label: fields.next().map(text).unwrap_or_default(), files: BTreeMap::new() };
@@ -259,24 +291,35 @@ impl Workspace {
         copies
     }
 
-    fn save_copies(&self, moment: Moment, copies: &Copies) -> io::Result<()> {
+    fn save_copies(&self, list: List, copies: &Copies) -> io::Result<()> {
         // Without files the label names nothing, and a list that is what it was need not be written.
         let mut bytes = if copies.files.is_empty() { Vec::new() } else { nul_records::joined([&copies.label]) };
         for (path, copy) in &copies.files {
             let home = copy.home.as_deref().unwrap_or_default();
             bytes.extend(nul_records::joined([home.as_bytes(), copy.stamp.as_bytes(), nul_records::field(path)]));
         }
-        let (file, name) = (self.ignored_list(moment), list_name(moment));
+        let (file, name) = (self.ignored_list(list), list.file_name());
         let holds = |file: &Path| fs::read(file).is_ok_and(|last| last == bytes);
         if !holds(&file) {
             let new = file.with_extension("new");
-            fs::write(&new, &bytes)?;
+            safe_write::draft(&new, &bytes)?;
             fs::rename(new, &file)?;
         }
         if holds(&self.vouched(Path::new(&name))) && self.vaulted(Path::new(&name)).is_none_or(|vaulted| vaulted.exists()) {
             return Ok(());
         }
         self.vouch_for(Path::new(&name))
+    }
+}
+
+impl List {
+    fn file_name(self) -> String {
+        let of = match self {
+            List::Start => Moment::Start.name(),
+            List::Attempt => Moment::Attempt.name(),
+            List::Made => "made",
+        };
+        format!("{COPIES}.{of}")
     }
 }
 
@@ -294,10 +337,6 @@ impl Told {
         }
         notices
     }
-}
-
-fn list_name(moment: Moment) -> String {
-    format!("{COPIES}.{}", moment.name())
 }
 
 /// Whether a file is its copy: kind, content and permissions.

@@ -32,7 +32,6 @@ mod tree_scan;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use aftermath::Aftermath;
@@ -70,8 +69,8 @@ pub struct Workspace {
     kind: WorkspaceKind,
     /// The labels of the attempts that this process has seen begin.
     watched: Arc<Mutex<BTreeSet<String>>>,
-    /// Whether this process has listed what git does not track: between two processes the user may have made anything.
-    has_listed: Arc<AtomicBool>,
+    /// When this process has last listed what git does not track: between two processes the user may have made anything.
+    listed: Arc<Mutex<snapshot::Listed>>,
     /// The git directory, wherever an agent moves it.
     anchor: in_place::Anchor,
     /// What we have recorded about an attempt, against those who write into it.
@@ -96,8 +95,8 @@ impl Workspace {
     }
 
     fn of_kind(kind: WorkspaceKind, repo: Repo, names: Names, dir: PathBuf, anchor: in_place::Anchor) -> Self {
-        let (watched, has_listed, sealed, object_links, known, mirror, walk_began) = Default::default();
-        Workspace { repo, names, dir, kind, watched, has_listed, anchor, sealed, object_links, known, mirror, walk_began }
+        let (watched, listed, sealed, object_links, known, mirror, walk_began) = Default::default();
+        Workspace { repo, names, dir, kind, watched, listed, anchor, sealed, object_links, known, mirror, walk_began }
     }
 
     /// Where the run keeps its files about the directory.

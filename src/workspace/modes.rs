@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::Moment;
 use super::{Workspace, nul_records};
 use crate::git::PathChange;
+use crate::safe_write;
 
 /// All that anybody may be allowed on a file or a directory.
 pub(super) const ALL: u32 = 0o7777;
@@ -81,7 +82,7 @@ impl Workspace {
     fn save_modes(&self, moment: Moment, modes: &Modes) -> Result<()> {
         let fields = modes.iter().flat_map(|(path, mode)| [format!("{mode:o}").into_bytes(), nul_records::field(path).to_vec()]);
         let (file, new) = (self.modes_file(moment), self.dir.join("modes.new"));
-        fs::write(&new, nul_records::joined(fields))?;
+        safe_write::draft(&new, &nul_records::joined(fields))?;
         fs::rename(&new, &file).with_context(|| format!("cannot write {}", file.display()))
     }
 }

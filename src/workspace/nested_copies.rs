@@ -11,9 +11,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::{io, mem};
 
 use anyhow::{Context, Result};
 
@@ -23,8 +23,9 @@ use super::raw_bytes::TOGETHER;
 use super::submodules::file_name;
 use super::{Moment, Notice, Workspace, nul_records};
 use crate::free_name::free_name;
-use crate::git::Spot;
+use crate::git::{Spot, stage_the_same};
 use crate::relocate::relocate;
+use crate::safe_write;
 use crate::stamp::Stamp;
 
 /// A repository with more files than this is not copied.
@@ -186,6 +187,11 @@ impl Workspace {
         self.save_nested_copies(Moment::Attempt, &copies)
     }
 
+    /// Whether there is a copy of a repository as it was before the run.
+    pub(super) fn is_copied_at_start(&self, path: &Path) -> bool {
+        self.load_nested(Moment::Start).get(path).is_some_and(|copy| copy.home.is_some())
+    }
+
     /// Whether there is a copy of everything in a repository, its git directory included.
     pub(super) fn is_copied_whole(&self, path: &Path) -> bool {
         let copies = self.load_nested(Moment::Attempt);
@@ -296,7 +302,7 @@ impl Workspace {
             return Ok(());
         }
         let new = file.with_extension("new");
-        fs::write(&new, bytes)?;
+        safe_write::draft(&new, &bytes)?;
         fs::rename(new, &file).with_context(|| format!("cannot write {}", file.display()))
     }
 }
@@ -397,12 +403,8 @@ fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Whether two directories hold the same. What git notes about times in an index is no difference.
 fn same_tree(one: &Path, other: &Path, inner: &Path) -> bool {
-    let (mut names, mut others) = (names_in(one), names_in(other));
-    if inner == Path::new(".git") {
-        names.retain(|name| name != "index");
-        others.retain(|name| name != "index");
-    }
-    names == mem::take(&mut others) && names.iter().all(|name| same_entry(&one.join(name), &other.join(name), &inner.join(name)))
+    let names = names_in(one);
+    names == names_in(other) && names.iter().all(|name| same_entry(&one.join(name), &other.join(name), &inner.join(name)))
 }
 
 fn same_entry(one: &Path, other: &Path, inner: &Path) -> bool {
@@ -412,6 +414,10 @@ fn same_entry(one: &Path, other: &Path, inner: &Path) -> bool {
     }
     if left.is_dir() && right.is_dir() {
         return left.permissions().mode() == right.permissions().mode() && same_tree(one, other, inner);
+    }
+    if inner == Path::new(".git/index") && left.is_file() && right.is_file() {
+        let is_small = left.len() <= TOGETHER && right.len() <= TOGETHER;
+        return is_small && fs::read(one).is_ok_and(|bytes| fs::read(other).is_ok_and(|known| stage_the_same(&bytes, &known)));
     }
     same(one, &left, other)
 }

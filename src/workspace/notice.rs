@@ -73,8 +73,8 @@ pub enum Notice {
     RefLost { name: String },
     /// A branch has got new commits; it is left alone.
     RefMovedOn { name: String, to: String },
-    /// A branch was changed where somebody else works on it; it is left alone.
-    RefOfOthers { name: String, kept: Option<String> },
+    /// A branch was changed in another work tree that has it checked out; it is left alone.
+    RefOfOthers { name: String, kept: String },
     /// A branch made the run's own branch impossible, and was moved.
     RefInTheWay { name: String, kept: String },
     /// Stash entries were missing and are back; entries of a failed attempt went with it.
@@ -97,6 +97,8 @@ pub enum Notice {
     GateFileIgnored { story: StoryId, gate: String, path: String },
     /// A checkpoint changes nothing.
     EmptyCheckpoint { story: StoryId },
+    /// The checkpoint of a story that the user marked as done changes nothing.
+    EmptyByHand { story: StoryId },
     /// The user's index of before the run could not be given back as it was; one that holds the same was made.
     IndexRebuilt {},
     /// What was staged before the run could not be staged again, because somebody deleted it.
@@ -157,7 +159,8 @@ impl Notice {
             | Notice::EditSetAside { story, .. }
             | Notice::GateFileChanged { story, .. }
             | Notice::GateFileIgnored { story, .. }
-            | Notice::EmptyCheckpoint { story } => Some(story),
+            | Notice::EmptyCheckpoint { story }
+            | Notice::EmptyByHand { story } => Some(story),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::nul_records;
 use crate::git::without_slash;
+use crate::safe_write;
 
 /// Paths; a directory stands for everything in it.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ impl PathSet {
     }
 
     pub(super) fn save(&self, file: &Path) -> io::Result<()> {
-        fs::write(file, self.bytes())
+        safe_write::draft(file, &self.bytes())
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {

@@ -12,7 +12,7 @@ use super::baseline::is_attributes;
 use super::tree_scan::TreeScan;
 use super::{Workspace, nul_records};
 use crate::git::{Conversion, LineEnds, PathChange, attributes_convert};
-use crate::safe_read;
+use crate::{safe_read, safe_write};
 
 /// A file this small is copied, as long as all copies together stay below the other limit.
 pub(super) const SMALL: u64 = 1024 * 1024;
@@ -79,7 +79,7 @@ impl Workspace {
         if !scan.converting && !conversion.is_possible() {
             return Ok(());
         }
-        fs::write(self.converting_mark(), "")?;
+        safe_write::draft(&self.converting_mark(), b"")?;
         let mut collector = Collector { workspace: self, record: vec![0, 0], next: 0, room: TOGETHER };
         collector.add_copies(changes)?;
         collector.add_unlike(conversion).await?;
@@ -100,7 +100,7 @@ impl Workspace {
         };
         if ruled && changes.iter().any(convert) {
             fs::create_dir_all(self.raw_bytes_dir())?;
-            fs::write(self.converting_mark(), "")?;
+            safe_write::draft(&self.converting_mark(), b"")?;
         }
         if changes.is_empty() || !self.is_converting() {
             return Ok(());

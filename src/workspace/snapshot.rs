@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::mem;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -21,6 +22,8 @@ pub(crate) const GITLINK: u32 = 0o160_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// No filter takes this long for one walk, unless it hangs.
 const FILTER_PATIENCE: Duration = Duration::from_mins(10);
+/// How old a list of ignored files may be at the start of an attempt.
+const LISTING_AGE: Duration = Duration::from_secs(1);
 /// How deep unreadable directories may be nested.
 const ROUNDS: u32 = 20;
 
@@ -30,6 +33,18 @@ pub(super) const IGNORED: &str = "ignored";
 /// Whether a run with files in `dir` has looked at its work tree.
 pub(crate) fn has_looked(dir: &Path) -> bool {
     dir.join(IGNORED).exists()
+}
+
+/// When this process has last looked for ignored files.
+#[derive(Debug, Default)]
+pub(super) enum Listed {
+    #[default]
+    Never,
+    /// Before the run; no attempt has begun since.
+    AtStart,
+    BeforeAnAttempt,
+    /// After an attempt, at this time; these were there.
+    AfterAnAttempt(Vec<PathBuf>, Instant),
 }
 
 /// The work tree at one moment.
@@ -131,17 +146,49 @@ impl Workspace {
         Ok(())
     }
 
-    /// Before the first attempt of a process that has not begun the run: ignored files and repositories that are there now may be the
-    /// user's, who has made them since the last process ended.
-    pub(super) async fn list_once(&self) -> Result<()> {
-        if self.has_listed.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Looks for ignored files before an attempt, and gives those that an earlier attempt of this process may have made. What is found
+    /// before the first attempt of a process may be the user's, made since the last process ended: it is protected, as are
+    /// repositories.
+    pub(super) async fn list_ignored(&self) -> Result<Vec<PathBuf>> {
+        let listed = self.note_listing(Listed::BeforeAnAttempt);
+        match (listed, self.kind) {
+            (Listed::AtStart, _) | (Listed::BeforeAnAttempt | Listed::AfterAnAttempt(..), WorkspaceKind::Isolated) => Ok(Vec::new()),
+            (Listed::AfterAnAttempt(files, at), _) if at.elapsed() < LISTING_AGE => Ok(files),
+            (Listed::BeforeAnAttempt | Listed::AfterAnAttempt(..), _) => self.repo.ignored_files(&self.private_index()).await,
+            (Listed::Never, _) => {
+                let entries = self.repo.status(&self.private_index()).await?;
+                self.protect_ignored(&entries)?;
+                self.know_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
+                Ok(Vec::new())
+            }
         }
-        let entries = self.repo.status(&self.private_index()).await?;
-        self.protect_ignored(&entries)?;
-        self.know_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
-        self.has_listed.store(true, Ordering::Relaxed);
-        Ok(())
+    }
+
+    /// Looks for ignored files after an attempt, while git walks through the tree anyway: nothing but our own steps comes between this
+    /// and the next attempt. Saves 2 ms of a story with 200 files.
+    pub(super) async fn list_ignored_beside_walk(&self) {
+        let has_begun = matches!(*self.listed.lock().unwrap_or_else(PoisonError::into_inner), Listed::BeforeAnAttempt);
+        if self.kind == WorkspaceKind::Isolated || !has_begun {
+            return;
+        }
+        let (at, index) = (Instant::now(), self.private_index());
+        // What keeps git from answering keeps it from walking too: the walk finds it, and the next attempt asks again.
+        if let Ok(Ok(files)) = tokio::time::timeout(PATIENCE, self.repo.ignored_files(&index)).await {
+            self.note_listing(Listed::AfterAnAttempt(files, at));
+        }
+    }
+
+    /// Forgets which ignored files an attempt left, so that the next attempt looks again.
+    pub(crate) fn forget_ignored(&self) {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*listed, Listed::AfterAnAttempt(..)) {
+            *listed = Listed::BeforeAnAttempt;
+        }
+    }
+
+    /// Notes when ignored files were looked for, and says what was noted before.
+    pub(super) fn note_listing(&self, listed: Listed) -> Listed {
+        mem::replace(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner), listed)
     }
 
     fn protect_ignored(&self, entries: &[TreeEntry]) -> Result<()> {

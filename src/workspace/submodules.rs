@@ -10,7 +10,7 @@ use super::nested_copies::is_git_dir;
 use super::{Moment, Notice, Workspace, index};
 use crate::free_name::free_name;
 use crate::git::{Git, Head, Oid, Place, Reach, RefList, RefUpdate, Repo, Spot, Tolerance};
-use crate::safe_read;
+use crate::{safe_read, safe_write};
 
 /// A submodule that has been checked out, with where its record of one moment is kept.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ impl Workspace {
         let last = SubmoduleRecord::Of(if first { Moment::Start } else { Moment::Attempt });
         self.keep_submodules(SubmoduleRecord::At(checkpoint), last, label).await?;
         if self.submodules_dir(SubmoduleRecord::At(checkpoint)).exists() {
-            fs::write(dir.join("new"), format!("at-{checkpoint}"))?;
+            safe_write::draft(&dir.join("new"), format!("at-{checkpoint}").as_bytes())?;
             fs::rename(dir.join("new"), dir.join("last"))?;
         }
         Ok(())
@@ -121,8 +121,8 @@ impl Workspace {
                     state
                 }
             };
-            fs::write(submodule.dir.join("head.json"), serde_json::to_vec(&inner.place.head)?)?;
-            fs::write(submodule.dir.join("state"), state.as_str())?;
+            safe_write::draft(&submodule.dir.join("head.json"), &serde_json::to_vec(&inner.place.head)?)?;
+            safe_write::draft(&submodule.dir.join("state"), state.as_str().as_bytes())?;
             if submodule.top.join(".git").is_file() {
                 fs::copy(submodule.top.join(".git"), submodule.dir.join("link"))?;
             }

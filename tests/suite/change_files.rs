@@ -3,11 +3,18 @@
 use crate::support::{COMPLETE, World};
 
 #[test]
-fn new_writes_a_template_that_can_be_started() {
+fn new_writes_a_template_that_can_be_started_once_it_is_edited() {
     let world = World::new();
     let output = world.ralph(&["new", "work"]).code(0);
     assert_eq!(output.stdout, format!("{}\n", world.path(".git/ralph/work.toml").display()));
     world.agent(COMPLETE);
+    world.start(&[]).code(2).says("still says");
+    let template = world.read(".git/ralph/work.toml");
+    assert!(template.contains("Say what is to be done"), "{template}");
+    world.write(
+        ".git/ralph/work.toml",
+        &template.replace("Say what is to be done", "Write a parser").replace("Describe the story for the agent.", "Parse it."),
+    );
     world.start(&[]).code(0);
     world.ralph(&["new", "work"]).code(2).says("exists already");
 }
@@ -72,7 +79,7 @@ fn a_mistyped_change_is_answered_with_the_nearest() {
         .code(128)
         .says("there is no change 'wrok'")
         .says("did you mean 'work'?")
-        .says("git ralph new wrok");
+        .says("hint: git ralph start work -- true");
 }
 
 #[test]

@@ -56,7 +56,11 @@ fn with_no_agent_configured_the_first_known_one_is_used_and_said() {
     world.stories(1, "");
     world.program("claude", &format!("{WORK}; {}", replay("claude-success")));
     world.program("codex", "exit 9");
-    start(&world, &["--finish", "keep"]).code(0).says("no agent is configured, using claude").says("git config ralph.agent claude");
+    start(&world, &["--finish", "keep"])
+        .code(0)
+        .says("no agent is configured, using claude")
+        .says("git config ralph.agent claude")
+        .says("claude runs with its permission prompts switched off");
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
 }
 
@@ -249,6 +253,23 @@ fn a_budget_holds_over_the_whole_run_and_cost_is_told_a_story() {
 }
 
 #[test]
+fn an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goes_on_with_it() {
+    let world = World::new();
+    world.stories(2, "");
+    let step = r#"printf '%s\n' '{"type":"step_finish","sessionID":"s","part":{"type":"step-finish","reason":"tool-calls","cost":0.5,"tokens":{"input":900,"output":100}}}'"#;
+    // Without an end it would go on to its success.
+    world.program("opencode", &format!("{WORK}; {step}; sleep 20; {}", replay("opencode-success")));
+    start(&world, &["--agent", "opencode", "--max-cost", "0.4"]).code(1).says("$0.500 of $0.400 are spent");
+    assert_eq!((world.count("attempt-started"), world.count("checkpoint-landed")), (1, 0));
+    let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
+    assert_eq!(ended["exit"]["kind"], "interrupted", "{ended}");
+    assert_eq!(world.count("attempt-rolled-back"), 1, "what it has written is kept");
+    world.program("opencode", &format!("{WORK}; {}", replay("opencode-success")));
+    world.ralph(&["resume", "--max-cost", "9", "--max-retries", "0", "--finish", "keep"]).code(0);
+    assert_eq!(world.count("checkpoint-landed"), 2, "an attempt that was ended for its cost is no retry");
+}
+
+#[test]
 fn a_budget_that_cannot_be_kept_is_said() {
     let world = World::new();
     world.stories(1, "max-cost = 2.5\n");
@@ -338,7 +359,7 @@ fn doctor_shows_program_version_format_and_a_trial_start_of_every_agent() {
     let claude = json["checks"].as_array().unwrap().iter().find(|check| check["name"] == "agent claude").unwrap();
     assert_eq!((json["schema"].as_u64(), claude["health"].as_str()), (Some(1), Some("green")), "{json}");
     world.git(&["config", "ralph.agent", "nobody"]);
-    world.ralph(&["doctor"]).code(1).says("there is no agent 'nobody'").says("mend it: git config ralph.agent");
+    world.ralph(&["doctor"]).code(1).says("there is no agent 'nobody'").says("fix it: git config ralph.agent");
 }
 
 #[test]
@@ -438,8 +459,8 @@ fn what_an_agent_used_before_its_watcher_was_killed_counts_for_the_budget() {
     world.stories(1, "");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-success.stdout");
     world.program("claude", &format!("{WORK}; head -n 4 '{}'; sleep 0.3; kill -9 $PPID; sleep 600", path.display()));
-    start(&world, &["--agent", "claude", "--max-tokens", "11k"]).code(-9);
-    world.ralph(&["resume"]).code(1).says("11.0k of 11.0k tokens are used");
+    start(&world, &["--agent", "claude", "--max-tokens", "12k"]).code(-9);
+    world.ralph(&["resume", "--max-tokens", "11k"]).code(1).says("11.0k of 11.0k tokens are used");
     assert_eq!((world.count("attempt-started"), world.count("usage-found")), (1, 1));
     world.ralph(&["resume"]).code(1);
     assert_eq!(world.count("usage-found"), 1, "counted once");

@@ -74,6 +74,10 @@ fn stories_are_those_of_the_change_that_the_line_names_or_means() {
     assert_eq!(offered(&world, &["start", "add-greeting", "--only", ""]), ["1"]);
     assert_eq!(offered(&world, &["resume", "--only", ""]), ["1", "2"], "of the open run");
     assert_eq!(offered(&world, &["undo", "--to", ""]), ["1"], "only what has landed");
+    for command in ["hint", "skip", "retry", "done"] {
+        assert_eq!(offered(&world, &[command, ""]), ["1", "2"], "{command}");
+        assert_eq!(offered(&world, &[command, "--change", ""]), ["work"], "{command}");
+    }
     assert_eq!(offered(&world, &["log", "work", ""]), ["1", "2"]);
     assert_eq!(answer(&world, &world.repo, &[], 4, &["start", "other", "--only", "t"]), "two\tSecond\n");
 }

@@ -10,6 +10,26 @@ const UNGATE: &str = "sed -i 's/^verify.*/verify = []/' .git/ralph/work.toml";
 const OWN_FILE: &str = "test -e ok$RALPH_STORY";
 
 #[test]
+fn an_attempt_that_was_accepted_before_a_kill_passes_its_gates_again_before_it_lands() {
+    for (args, file) in [(&[][..], "repo/f"), (&["--isolate"], "repo.ralph/work/1/f")] {
+        let world = World::new();
+        let gated = world.outside("gated").display().to_string();
+        world.stories(1, &format!("max-retries = 0\nverify = [\"touch {gated}; grep -q good f\"]"));
+        world.agent(&format!("echo good >f; {COMPLETE}"));
+        let killed = world.outside("killed").display().to_string();
+        world.fake_git(&format!(
+            "case \"$*\" in *' add '*|*commit-tree*|*update-ref*) if test -e {gated} && mkdir {killed} 2>/dev/null; then kill -9 $PPID; exit 1; fi;; esac"
+        ));
+        world.start(args).code(-9);
+        assert_eq!((world.count("attempt-accepted"), world.count("checkpoint-landed")), (1, 0));
+        fs::write(world.outside(file), "bad\n").unwrap();
+        world.ralph(&["resume"]).code(1);
+        assert_eq!((world.count("checkpoint-landed"), world.count("attempt-rejected")), (0, 1), "{args:?}");
+        world.ralph(&["abort"]).code(0);
+    }
+}
+
+#[test]
 fn an_agent_that_empties_its_gates_in_the_change_file_is_judged_by_them_and_the_file_is_back() {
     let world = World::new();
     world.stories(1, "max-retries = 0\nverify = ['false']");
@@ -248,6 +268,26 @@ fn an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said() {
     assert_eq!(output.stderr.matches("git ignores").count(), 1, "{}", output.stderr);
     world.ralph(&["log"]).code(0).says(said);
     world.ralph(&["status"]).code(0).says(said);
+}
+
+#[test]
+fn an_ignored_file_that_the_agent_has_committed_is_in_the_checkpoint_and_no_warning_says_otherwise() {
+    for isolate in ["false", "true"] {
+        let world = World::new();
+        world.git(&["config", "ralph.isolate", isolate]);
+        world.write(".gitignore", "*.out\n");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "ignore"]);
+        world.stories(2, "verify = ['git ls-files --error-unmatch 1.out']");
+        world.agent(&format!(
+            "out=$RALPH_STORY.out; echo A >$out; git add -f $out; git commit -qm agents; echo B >$out; echo C >c.out; {COMPLETE}"
+        ));
+        let output = world.start(&[]).code(0).says("the checkpoint changes 1.out, which the gate");
+        assert!(!output.stderr.contains("the checkpoint is without it"), "isolate = {isolate}: {}", output.stderr);
+        let files = world.git(&["ls-tree", "--name-only", "ralph/work"]);
+        assert_eq!(files, ".gitignore\n1.out\n2.out\nREADME", "isolate = {isolate}: {}", output.stderr);
+        assert_eq!(world.git(&["show", "ralph/work:2.out"]), "B", "isolate = {isolate}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use git_ralph::config::{AgentChoice, Finish, Flags, KEYS, Key};
 use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{Budget, Defeat, DefeatCause, End, Event, Gates, Opening, Outcome, StopKind, Why};
+use git_ralph::run::{Budget, Defeat, DefeatCause, Edits, End, Event, Gates, Opening, Outcome, StopKind, Why};
 use git_ralph::story::{ChangeName, StoryId};
 use git_ralph::workspace::Notice;
 use jiff::Timestamp;
@@ -96,6 +96,7 @@ fn opening() -> impl Strategy<Value = Opening> {
     let workspaces = option::of(text().prop_map(std::path::PathBuf::from));
     (any::<u32>(), text(), change_name(), original, text(), workspaces, flags(), text()).prop_map(
         |(run, id, change, original, worktree, workspaces, flags, version)| Opening {
+            inbox: None,
             run,
             id,
             change,
@@ -140,6 +141,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         (text(), option::of(time())).prop_map(|(message, resets)| Outcome::Limited { message, resets }),
         text().prop_map(|message| Outcome::Unavailable { message }),
         text().prop_map(|reason| Outcome::Unlandable { reason }),
+        text().prop_map(|needs| Outcome::Blocked { needs }),
         Just(Outcome::Interrupted),
     ]
 }
@@ -181,6 +183,7 @@ fn notice() -> impl Strategy<Value = Notice> {
         (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileChanged { story, gate, path }),
         (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileIgnored { story, gate, path }),
         story_id().prop_map(|story| Notice::EmptyCheckpoint { story }),
+        story_id().prop_map(|story| Notice::EmptyByHand { story }),
     ]
 }
 
@@ -199,6 +202,7 @@ fn end() -> impl Strategy<Value = End> {
         Just(End::LimitReached),
         story_id().prop_map(|story| End::RetriesSpent { story }),
         story_id().prop_map(|story| End::Blocked { story }),
+        (story_id(), text()).prop_map(|(story, needs)| End::NeedsUser { story, needs }),
         (cost(), cost()).prop_map(|(used, most)| End::BudgetSpent { spent: Budget::Cost { used, most } }),
         (any::<u64>(), any::<u64>()).prop_map(|(used, most)| End::BudgetSpent { spent: Budget::Tokens { used, most } }),
         text().prop_map(|message| End::Misconfigured { message }),
@@ -211,7 +215,28 @@ fn end() -> impl Strategy<Value = End> {
 
 /// Any event, in any order: what a journal holds is not for the journal to judge.
 pub fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![of_the_run(), of_an_attempt()]
+    prop_oneof![4 => of_the_run(), 4 => of_an_attempt(), 1 => of_the_user()]
+}
+
+fn of_the_user() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (text(), option::of(story_id()), text(), any::<bool>()).prop_map(|(request, story, text, now)| Event::HintGiven {
+            request,
+            story,
+            text,
+            now
+        }),
+        (text(), story_id(), vec(story_id(), 0..3)).prop_map(|(request, story, also)| Event::StorySkipped { request, story, also }),
+        (text(), story_id()).prop_map(|(request, story)| Event::StoryRetried { request, story }),
+        (text(), story_id(), number(u32::MAX), option::of(text()), option::of((oid(), oid()))).prop_map(
+            |(request, story, attempt, text, edits)| {
+                let edits = edits.map(|(commit, checkout)| Edits { commit, checkout });
+                Event::DoneByHand { request, story, attempt, text, edits }
+            }
+        ),
+        text().prop_map(|request| Event::ChangeEdited { request }),
+        (text(), text()).prop_map(|(request, reason)| Event::RequestRefused { request, reason }),
+    ]
 }
 
 fn of_the_run() -> impl Strategy<Value = Event> {
@@ -230,7 +255,7 @@ fn of_the_run() -> impl Strategy<Value = Event> {
         1 => finish().prop_map(|mode| Event::FinishStarted { mode }),
         1 => (finish(), option::of(text())).prop_map(|(mode, kept)| Event::Finished { mode, kept }),
         1 => Just(Event::AbortStarted {}),
-        1 => (option::of(text()), option::of(oid()), any::<bool>()).prop_map(|(kept, moved_to, incomplete)| Event::Aborted { kept, moved_to, incomplete }),
+        1 => (option::of(text()), option::of(oid()), any::<bool>(), option::of(oid())).prop_map(|(kept, moved_to, incomplete, put_back)| Event::Aborted { kept, moved_to, incomplete, put_back }),
     ]
 }
 

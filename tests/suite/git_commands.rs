@@ -240,7 +240,7 @@ fn the_commands_of_the_dry_run_are_the_documented_ones() {
     world.ralph(&["finish", "--keep"]).code(0);
     world.git(&["switch", "-q", "main"]);
     let isolated = world.start(&["--isolate", "--dry-run"]).code(0).stdout;
-    world.start(&["--isolate"]).code(0);
+    world.start(&["--isolate", "--restart"]).code(0);
     let merge = world.ralph(&["finish", "--cleanup", "--dry-run"]).code(0).stdout;
     let keep = world.ralph(&["finish", "--keep", "--dry-run"]).code(0).stdout;
     assert_eq!(keep, "# ralph/work stays; the workspaces are removed, and this checkout is not touched\n");

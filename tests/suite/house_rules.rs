@@ -26,8 +26,9 @@ fn code(text: &str) -> &str {
 }
 
 /// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
-const FLOORS: [&[&str]; 12] = [
-    &["error", "nearest", "safe_read", "fence", "free_name", "shell_word", "stamp", "json", "cost"],
+const FLOORS: [&[&str]; 13] = [
+    &["shell_word"],
+    &["error", "nearest", "safe_read", "fence", "free_name", "stamp", "json", "cost"],
     &["process", "relocate", "safe_write", "vault"],
     &["git"],
     &["story"],

@@ -179,3 +179,34 @@ fn an_ignored_file_comes_back_when_an_attempt_writes_into_its_copies_or_deletes_
     world.ralph(&["abort"]).code(0);
     assert_eq!(world.read(".env"), "SECRET\n");
 }
+
+#[test]
+fn an_ignored_file_that_one_attempt_makes_and_a_later_one_edits_or_deletes_is_kept_as_a_copy() {
+    let world = with_a_secret();
+    world.stories(3, "");
+    world.agent(&format!(
+        "case $RALPH_STORY in
+         1) mkdir sub; echo MADE >sub/.env; echo work >sub/work ;;
+         2) echo EDITED >sub/.env ;;
+         3) rm sub/.env ;;
+         esac; {COMPLETE}"
+    ));
+    let output = world.start(&[]).code(0);
+    assert!(!output.stderr.contains("ignored"), "what attempts do to ignored files of attempts is their business: {}", output.stderr);
+    assert!(!world.path("sub/.env").exists());
+    assert_eq!(in_run(&world, "ignored-files/2-1/sub/.env"), "MADE\n");
+    assert_eq!(in_run(&world, "ignored-files/3-1/sub/.env"), "EDITED\n");
+}
+
+#[test]
+fn an_ignored_file_that_a_command_of_the_users_makes_between_two_attempts_is_copied_before_the_second() {
+    if World::is_in_place_only("a private clone has none of the user's ignored files") {
+        return;
+    }
+    let world = with_a_secret();
+    world.git(&["config", "ralph.onStory", "test -e between.big || echo BETWEEN >between.big"]);
+    world.stories(2, "");
+    world.agent(&format!("test $RALPH_STORY = 2 && rm between.big; echo x >f$RALPH_STORY; {COMPLETE}"));
+    world.start(&[]).code(0);
+    assert_eq!(in_run(&world, "ignored-files/2-1/between.big"), "BETWEEN\n");
+}

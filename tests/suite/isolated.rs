@@ -495,3 +495,69 @@ fn edits_that_a_user_makes_in_a_workspace_between_two_commands_are_saved() {
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ns1\ns2");
     let _ = symlink::<&str, &str>;
 }
+
+#[test]
+fn what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed() {
+    for end in [&["finish", "--cleanup"][..], &["finish", "--keep"], &["abort"]] {
+        let world = World::new();
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+        world.start(&["--isolate", "--limit", "1"]).code(0);
+        let clone = world.outside("repo.ralph/work/1");
+        let git = |args: &[&str]| world.git(&[&["-C", clone.to_str().unwrap()], args].concat());
+        fs::write(clone.join("committed"), "first\n").unwrap();
+        git(&["add", "committed"]);
+        git(&["-c", "user.name=u", "-c", "user.email=u@example.com", "commit", "-qm", "by hand"]);
+        fs::write(clone.join("committed"), "staged\n").unwrap();
+        git(&["add", "committed"]);
+        fs::write(clone.join("committed"), "last\n").unwrap();
+        world.ralph(end).code(0).says("saved as refs/ralph/work/moved/workspace/1");
+        assert!(!clone.exists());
+        let kept = "refs/ralph/work/moved/workspace/1";
+        assert_eq!(world.git(&["show", &format!("{kept}:committed")]), "last");
+        let parents = world.git(&["rev-parse", &format!("{kept}^@")]);
+        let versions: Vec<String> = parents.lines().skip(1).map(|parent| world.git(&["show", &format!("{parent}:committed")])).collect();
+        assert!(versions.contains(&"first".to_owned()) && versions.contains(&"staged".to_owned()), "{end:?}: {versions:?}");
+    }
+}
+
+#[test]
+fn commits_of_a_user_on_the_branch_are_part_of_the_result_and_kept_by_an_abort() {
+    for end in [&["finish", "--cleanup"][..], &["abort"]] {
+        let world = World::new();
+        world.stories(2, "max-retries = 0");
+        world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+        world.start(&["--isolate", "--limit", "1"]).code(0);
+        commit_on_branch(&world);
+        world.ralph(end).code(0);
+        if end[0] == "abort" {
+            assert_eq!(world.git(&["show", "refs/ralph/work/moved/branch:by-hand"]), "mine");
+        } else {
+            assert_eq!(world.read("by-hand"), "mine\n");
+        }
+    }
+}
+
+#[test]
+fn commits_of_a_user_after_an_undo_that_was_killed_are_kept() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+    world.start(&["--isolate"]).code(0);
+    let once = world.outside("once").display().to_string();
+    world.fake_git(&format!("case \"$*\" in *update-ref*) if mkdir {once} 2>/dev/null; then kill -9 $PPID; exit 1; fi;; esac"));
+    world.ralph(&["undo"]).code(-9);
+    commit_on_branch(&world);
+    world.ralph(&["undo"]).code(0);
+    assert_eq!(world.git(&["show", "refs/ralph/work/moved/branch:by-hand"]), "mine");
+}
+
+/// A commit on the run's branch, made in a linked work tree.
+fn commit_on_branch(world: &World) {
+    let tree = world.outside("tree");
+    world.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "ralph/work"]);
+    fs::write(tree.join("by-hand"), "mine\n").unwrap();
+    world.git(&["-C", tree.to_str().unwrap(), "add", "-A"]);
+    world.git(&["-C", tree.to_str().unwrap(), "-c", "user.name=u", "-c", "user.email=u@example.com", "commit", "-qm", "by hand"]);
+    world.git(&["worktree", "remove", "--force", tree.to_str().unwrap()]);
+}

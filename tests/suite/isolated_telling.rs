@@ -156,7 +156,8 @@ fn the_end_of_an_isolated_run_says_what_finish_and_abort_do_there() {
     let mut screen = Screen::new(&world, &["finish"]);
     screen.wait_for("cleanup  merge the result into this checkout as uncommitted changes, ralph/work deleted");
     screen.wait_for("keep     leave the result on ralph/work with its checkpoints, this checkout untouched");
-    screen.press("\r");
+    // Not every story is done, so *later* is preselected; the arrow leads on to the first answer.
+    screen.press("\u{1b}[B\r");
     assert_eq!(screen.end().0, 0);
     assert_eq!(world.read("x"), "x\n");
 }

@@ -310,7 +310,8 @@ fn log_tells_the_attempts_in_order_with_outcome_checkpoint_and_ref() {
     assert!(lines[4].starts_with("  attempt 1 failed: too hard ("), "{}", lines[4]);
     assert!(lines[4].ends_with("s), kept as refs/ralph/work/attempts/two%20words/1"), "{}", lines[4]);
     assert!(lines[5].starts_with("  attempt 2 done (") && lines[5].ends_with(", undone, kept as refs/ralph/work/undone/1"), "{}", lines[5]);
-    assert_eq!((lines[6], lines[8]), ("three", "what was taken out and is kept"));
+    assert_eq!((lines[6], lines[8]), ("three", "summary"));
+    assert!(lines.contains(&"what was taken out and is kept"), "{}", log.stdout);
     assert_eq!(world.ralph(&["log", "work"]).code(0).stdout, log.stdout);
 }
 
@@ -350,7 +351,7 @@ fn log_commands_work_in_a_subdirectory_and_for_earlier_runs() {
     let done = commands(&log, "refs/ralph/work/done");
     assert_eq!(done[1], "git branch ralph/work refs/ralph/work/done");
     typed(&world, &done[1]);
-    world.start(&["--only", "one"]).code(0);
+    world.start(&["--restart", "--only", "one"]).code(0);
     fs::create_dir(world.path("sub")).unwrap();
     world.repo = world.path("sub");
     let log = world.ralph(&["log"]).code(0).says("work, run 2: open").stdout;
@@ -385,7 +386,7 @@ fn a_mistyped_change_or_story_gets_the_nearest_one() {
 }
 
 #[test]
-fn log_without_a_run_says_so_and_without_an_open_one_takes_the_only_one() {
+fn log_without_a_run_says_so_and_without_an_open_one_takes_the_latest() {
     let world = World::new();
     world.ralph(&["log"]).code(2).says("there is no run to look back at");
     world.stories(1, "");
@@ -399,7 +400,9 @@ fn log_without_a_run_says_so_and_without_an_open_one_takes_the_only_one() {
     world.ralph(&["log"]).code(0).says("other, run 1: open");
     world.ralph(&["log", "work"]).code(0).says("work, run 1: finished");
     world.ralph(&["abort"]).code(0);
-    world.ralph(&["log"]).code(2).says("which change?").says("git ralph log other").says("git ralph log work");
+    world.ralph(&["log"]).code(0).says("other, run 1: aborted");
+    world.start(&["--restart", "--finish", "cleanup"]).code(0);
+    world.ralph(&["log"]).code(0).says("work, run 2: finished");
 }
 
 #[test]

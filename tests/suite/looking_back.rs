@@ -27,7 +27,7 @@ fn log_json_has_runs_stories_attempts_outcomes_and_refs() {
     let world = world();
     world.start(&["--finish", "cleanup"]).code(0);
     fs::remove_file(world.path("x")).unwrap();
-    world.start(&["--finish", "keep"]).code(0);
+    world.start(&["--restart", "--finish", "keep"]).code(0);
     let log = json(&world, &["log", "--json"]);
     assert_eq!((log["change"].as_str(), log["run"].as_u64(), log["state"].as_str()), (Some("work"), Some(2), Some("finished")));
     assert_eq!(log["earlier-runs"][0]["run"], 1);
@@ -88,7 +88,7 @@ fn which_story_is_asked_when_several_have_such_an_attempt() {
     world.agent(COMPLETE);
     world.start(&["--finish", "keep"]).code(0);
     let output = world.ralph(&["log", "--attempt", "1"]).code(128).says("attempt 1 of which story?");
-    output.says("git ralph log --attempt 1 -- work 1").says("git ralph log --attempt 1 -- work 2");
+    output.says("git ralph log --attempt 1 work 1").says("git ralph log --attempt 1 work 2");
     world.ralph(&["log", "--attempt", "1", "--", "work", "2"]).code(0);
     world.ralph(&["log", "--attempt", "9"]).code(128).says("no story of 'work' has an attempt 9");
 }
@@ -112,7 +112,7 @@ fn follow_tells_a_running_loop_as_it_goes_and_ends_with_it() {
         "1| first words\n1| last words\n",
         "2| last words\n",
         "all stories of work are done\n",
-        "finished, staying on ralph/work\n",
+        "finished; the result is on ralph/work\n",
     ] {
         assert!(told.contains(line), "{line}\n{told}");
     }

@@ -11,7 +11,8 @@ use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
 use git_ralph::run::{
-    Budget, End, Event, LimitWaits, Next, Opening, Outcome, Policy, RunState, Span, Step, StopKind, Usage, Verdict, Why, judge,
+    Answer, Budget, End, Event, LimitWaits, Next, Opening, Outcome, Policy, Request, RunState, Span, Step, StopKind, Usage, Verdict, Why,
+    Wish, judge,
 };
 use git_ralph::story::{Story, StoryId};
 
@@ -36,6 +37,8 @@ enum Way {
     Unavailable,
     /// A wrong key.
     Misconfigured,
+    /// The agent needs the user.
+    Blocked,
 }
 
 const WAYS: [Way; 8] = [Way::Green, Way::RedGate, Way::Failed, Way::Vanished, Way::Crashed, Way::Conflict, Way::Killed, Way::KilledLate];
@@ -51,6 +54,7 @@ fn opened() -> RunState {
     let mut state = RunState::default();
     let original = Head::Branch { name: "refs/heads/main".into(), oid: oid(1) };
     let opening = Opening {
+        inbox: None,
         run: 1,
         id: "id".into(),
         change: "work".parse().unwrap(),
@@ -147,7 +151,9 @@ impl Play {
             Step::RollBack { story, attempt } => {
                 self.tell(Event::AttemptRolledBack { story, attempt, rescue: "ref".into(), files: 0 });
             }
-            Step::Queue { .. } | Step::LandQueued { .. } | Step::MakeWorkspace { .. } => panic!("only an isolated run has a queue"),
+            Step::Queue { .. } | Step::LandQueued { .. } | Step::TakeOut { .. } | Step::MakeWorkspace { .. } => {
+                panic!("only an isolated run has a queue")
+            }
             Step::GiveUp { story } => self.tell(Event::StoryFailed { story, attempts: 0, outcome: None }),
         }
     }
@@ -181,6 +187,7 @@ impl Play {
             Way::Killed => return self.tell(Event::RunResumed {}),
             Way::Green | Way::RedGate | Way::Conflict | Way::KilledLate => (Exit::Success, Signal::Complete),
             Way::Failed => (Exit::Success, Signal::Failed { reason: "no".into() }),
+            Way::Blocked => (Exit::Success, Signal::Blocked { needs: "help".into() }),
             Way::Vanished => (Exit::Success, Signal::Nothing),
             Way::Crashed => (Exit::Signal { signal: 9 }, Signal::Complete),
         };
@@ -202,6 +209,10 @@ impl Play {
     }
 
     fn judge(&mut self, story: StoryId, attempt: u32, exit: &Exit, signal: &Signal, trouble: Option<&Trouble>) {
+        if self.state.stories[&story].by_hand.is_some() {
+            (self.accepted, self.current) = (Some((story.clone(), attempt)), Way::Green);
+            return self.tell(Event::AttemptAccepted { story, attempt });
+        }
         match judge(signal, exit, trouble, "") {
             Verdict::Rejected(outcome) => self.reject(story, attempt, outcome),
             Verdict::Promised if self.current == Way::RedGate => {
@@ -229,12 +240,126 @@ impl Play {
             match self.state.next(&stories, &self.policy) {
                 Next::End(end) => return (end, self.landed),
                 Next::Steps(steps) => {
-                    assert_eq!(steps.len(), 1, "one job, one step: {steps:?}");
+                    let is_report = |step: &Step| matches!(step, Step::GiveUp { .. });
+                    assert!(steps.len() == 1 || steps.iter().all(is_report), "one job, one step: {steps:?}");
                     steps.into_iter().for_each(|step| self.perform(step));
                 }
             }
         }
         panic!("{:?} does not end", self.ways);
+    }
+}
+
+/// What the user can ask for in the middle of a play.
+fn wishes() -> Vec<Wish> {
+    let story = |id: &str| -> StoryId { id.parse().unwrap() };
+    let mut wishes = vec![Wish::Hint { story: None, text: "t".into(), now: false }];
+    for id in ["a", "b", "c"] {
+        wishes.push(Wish::Hint { story: Some(story(id)), text: "t".into(), now: true });
+        wishes.push(Wish::Skip { story: story(id) });
+        wishes.push(Wish::Retry { story: story(id) });
+        wishes.push(Wish::Done { story: story(id), text: None });
+    }
+    wishes
+}
+
+impl Play {
+    /// Asks for something; says whether it was followed.
+    fn ask(&mut self, wish: &Wish, stories: &[Story]) -> bool {
+        let request = Request::new(wish.clone());
+        let event = match self.state.answer(&request, stories) {
+            Answer::Now(event) => *event,
+            Answer::ByHand { story, attempt } => {
+                (self.accepted, self.current) = (Some((story.clone(), attempt)), Way::Green);
+                Event::DoneByHand { request: request.id.clone(), story, attempt, text: None, edits: None }
+            }
+            Answer::Wait | Answer::Occupied { .. } | Answer::Refused(_) => return false,
+            Answer::Known => panic!("a new request is not known"),
+        };
+        if let Wish::Retry { story } = wish {
+            self.counted.remove(story);
+        }
+        self.tell(event.clone());
+        assert_eq!(self.state.answer(&request, stories), Answer::Known);
+        let once = self.state.clone();
+        self.tell(event);
+        assert_eq!(self.state, once, "a request that is read twice is followed once");
+        true
+    }
+}
+
+#[test]
+fn every_request_at_every_point_of_a_play_is_kept_and_the_play_ends() {
+    const STEERED: [Way; 5] = [Way::Green, Way::Failed, Way::Blocked, Way::Killed, Way::Conflict];
+    let stories = stories();
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for (number, keep_going) in (0..STEERED.len().pow(3)).flat_map(|number| [(number, false), (number, true)]) {
+        let ways: Vec<Way> = (0..3).map(|at| STEERED[number / STEERED.len().pow(at) % STEERED.len()]).collect();
+        for wish in wishes() {
+            for point in 0..12 {
+                let mut play = Play::new(ways.clone(), 1);
+                play.policy.keep_going = keep_going;
+                let (end, attempted, followed) = play.steered(&wish, point, &stories);
+                let context = format!("{ways:?}, {wish:?} at {point}, keep going: {keep_going}, ends as {end:?}");
+                let is_done = |story: &StoryId| play.landed.contains(story);
+                if let (Wish::Skip { story }, true) = (&wish, followed) {
+                    assert!(!attempted.contains(story), "{context}");
+                    assert!(
+                        story.as_str() != "b" || is_done(&"b".parse().unwrap()) || !attempted.contains(&"a".parse().unwrap()),
+                        "{context}"
+                    );
+                }
+                if let (Wish::Done { story, .. }, true) = (&wish, followed) {
+                    // A conflict is the one thing that the user's word does not overcome; here it belongs to agents.
+                    assert!(is_done(story) || play.state.stories[story].rescues.len() > 1, "{context}");
+                }
+                match &end {
+                    End::AllDone => assert!(play.landed.len() == 3 || !play.state.skipped.is_empty(), "{context}"),
+                    End::NeedsUser { story, .. } => assert!(ways.contains(&Way::Blocked) && !is_done(story), "{context}"),
+                    End::RetriesSpent { story } => assert!(!is_done(story), "{context}"),
+                    other => panic!("{context}: {other:?}"),
+                }
+                *seen.entry(format!("{end:?}").split([' ', '{']).next().unwrap().to_owned()).or_default() += 1;
+            }
+        }
+    }
+    assert!(seen.len() == 3 && seen.values().all(|count| *count > 1000), "{seen:?}");
+}
+
+impl Play {
+    /// Plays to the end with one request at a point; gives the end, the stories that were attempted after it, and whether it was followed.
+    fn steered(&mut self, wish: &Wish, point: usize, stories: &[Story]) -> (End, Vec<StoryId>, bool) {
+        let (mut attempted, mut followed) = (Vec::new(), false);
+        for at in 0..1000 {
+            if at == point {
+                followed = self.ask(wish, stories);
+            }
+            match self.state.next(stories, &self.policy) {
+                Next::End(end) if at > point => return (end, attempted, followed),
+                Next::End(_) => {}
+                Next::Steps(steps) => {
+                    attempted.extend(steps.iter().filter_map(|step| match step {
+                        Step::Attempt { story, .. } if followed => Some(story.clone()),
+                        _ => None,
+                    }));
+                    steps.into_iter().for_each(|step| self.perform(step));
+                }
+            }
+        }
+        panic!("{:?} does not end", self.ways);
+    }
+}
+
+#[test]
+fn a_story_that_is_spent_or_blocked_holds_up_only_what_comes_after_it() {
+    for (way, keep_going) in [(Way::Failed, true), (Way::Blocked, false), (Way::Blocked, true)] {
+        // `b` is the first story, `a` comes after it, `c` stands alone.
+        let mut play = Play::new(vec![way], 0);
+        play.policy.keep_going = keep_going;
+        let (end, landed) = play.run();
+        let b: StoryId = "b".parse().unwrap();
+        let expected = if way == Way::Failed { End::RetriesSpent { story: b } } else { End::NeedsUser { story: b, needs: "help".into() } };
+        assert_eq!((end, landed), (expected, vec!["c".parse().unwrap()]));
     }
 }
 

@@ -120,6 +120,7 @@ impl fmt::Display for Choice {
 
 fn opened() -> Play {
     let opening = Opening {
+        inbox: None,
         run: 1,
         id: "id".into(),
         change: "work".parse().unwrap(),
@@ -276,7 +277,12 @@ impl Play {
             Step::MakeWorkspace { .. } => assert!(truth.stop.is_none(), "a clone is made after a request to stop"),
             Step::LandQueued { batch } => self.check_landing(batch),
             Step::Land { .. } => panic!("only a run in place lands without the queue"),
-            Step::Judge { .. } | Step::Queue { .. } | Step::RollBack { .. } | Step::Pause { .. } | Step::GiveUp { .. } => {}
+            Step::Judge { .. }
+            | Step::Queue { .. }
+            | Step::TakeOut { .. }
+            | Step::RollBack { .. }
+            | Step::Pause { .. }
+            | Step::GiveUp { .. } => {}
         }
     }
 
@@ -459,7 +465,7 @@ impl Play {
                 if world.failures { vec![saved, impossible] } else { vec![saved] }
             }
             Step::LandQueued { batch } => self.ways_of_a_landing(batch, world),
-            Step::RollBack { story, attempt } => {
+            Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } => {
                 vec![vec![Event::AttemptRolledBack { story: story.clone(), attempt: *attempt, rescue: "ref".into(), files: 0 }]]
             }
             // A wait that somebody cuts short is not over.
@@ -662,7 +668,7 @@ impl Search {
     fn is_instant(&self, step: &Step) -> bool {
         let is_slow = self.world.slow;
         match step {
-            Step::MakeWorkspace { .. } | Step::RollBack { .. } => !is_slow,
+            Step::MakeWorkspace { .. } | Step::TakeOut { .. } | Step::RollBack { .. } => !is_slow,
             Step::Judge { .. } => !is_slow && !self.world.failures,
             Step::Pause { .. } | Step::GiveUp { .. } => true,
             Step::Attempt { .. } | Step::Land { .. } | Step::Queue { .. } | Step::LandQueued { .. } => false,

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use git_ralph::cli::Cli;
-use git_ralph::config::KEYS;
+use git_ralph::config::{KEYS, change_file_schema};
 use git_ralph::install::{COMPLETIONS, PAGES};
 
 use crate::golden;
@@ -195,6 +195,7 @@ fn the_main_page_has_every_section_and_key() {
         "DESCRIPTION",
         "COMMANDS",
         "CONFIGURATION",
+        "SECURITY",
         "NOTIFICATIONS",
         "CHANGE FILE",
         "FILES",
@@ -210,14 +211,13 @@ fn the_main_page_has_every_section_and_key() {
 
 #[test]
 fn the_main_page_names_every_key_of_a_change_file() {
-    let code = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/change_file.rs")).unwrap();
-    let list = |name: &str| code.split(&format!("const {name}: ")).nth(1).unwrap().split(';').nth(1).unwrap().to_owned();
+    let schema = change_file_schema();
     let page = main_page(&Cli::command());
     let part = page.split(".SH \"CHANGE FILE\"").nth(1).unwrap().split("\n.SH ").next().unwrap();
-    for keys in [list("OWN_KEYS"), list("STORY_KEYS")] {
-        let keys: Vec<&str> = keys.split('"').skip(1).step_by(2).collect();
+    for object in [&schema, &schema["properties"]["story"]["items"]] {
+        let keys = object["properties"].as_object().unwrap();
         assert!(keys.len() > 4, "{keys:?}");
-        for key in keys.into_iter().chain(KEYS.iter().filter_map(|key| key.change_file)) {
+        for key in keys.keys() {
             assert!(part.contains(&format!("\\fB{}\\fR", roff(key))) || part.contains(&format!("[[{key}]]")), "{key}");
         }
     }
@@ -290,8 +290,9 @@ fn every_field_of_every_json_document_is_on_its_page() {
     let world = World::new();
     world.stories(2, "max-retries = 0");
     world.agent(&format!("echo x >x; test $RALPH_STORY = 1 && {{ {COMPLETE}; exit; }}; echo '<promise>FAILED: no</promise>'"));
-    world.start(&["--finish", "cleanup"]).code(1);
-    world.start(&["--limit", "1"]).code(0);
+    world.start(&[]).code(1);
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    world.start(&["--restart", "--limit", "1"]).code(0);
     for (page, args) in [
         ("status", &["status"][..]),
         ("log", &["log"]),

@@ -37,18 +37,22 @@ fn status_says_where_the_run_stands_and_what_to_type() {
     world.agent("touch work; test $RALPH_STORY = one && echo '<promise>COMPLETE</promise>' || echo '<promise>FAILED: too hard</promise>'");
     world.start(&[]).code(1);
     let text = world.ralph(&["status"]).code(0).stdout;
+    let timeless: String = text.lines().filter(|line| !line.starts_with("  effort ")).map(|line| format!("{line}\n")).collect();
     assert_eq!(
-        text,
+        timeless,
         "work: open, 1 of 2 stories done\non ralph/work, started from main\nstopped: the retries of two are spent\n  done      one  First\n  \
-         failed    two  Second; the last attempt failed: too hard\nnext: git ralph resume work\n  or: git ralph finish work --cleanup\n  \
-         or: git ralph finish work --keep\n  or: git ralph abort work\n"
+         failed    two  Second; the last attempt failed: too hard\n  \
+         saved     refs/ralph/work/attempts/two/1; git ralph log work lists all\nnext: git ralph retry two && git ralph resume work\n  or: git ralph resume --max-retries 3 work\n  \
+         or: git ralph skip two && git ralph resume work\n  or: git ralph finish --cleanup work\n  \
+         or: git ralph finish --keep work\n  or: git ralph abort work\n"
     );
     assert_eq!(world.ralph(&[]).code(0).stdout, text, "bare git ralph is status");
     let json: serde_json::Value = serde_json::from_str(&world.ralph(&["status", "--json"]).code(0).stdout).unwrap();
     assert_eq!((&json["schema"], &json["done"], &json["total"]), (&1.into(), &1.into(), &2.into()));
     assert_eq!(json["stories"][1]["outcome"], "failed: too hard");
     assert_eq!(json["stories"][1]["rescues"][0], "refs/ralph/work/attempts/two/1");
-    for command in text.lines().filter_map(|line| line.split_once(": git ralph ").map(|(_, rest)| rest)) {
+    let commands = text.lines().filter_map(|line| line.split_once(": git ralph ").map(|(_, rest)| rest));
+    for command in commands.flat_map(|line| line.split(" && git ralph ")) {
         let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         world.ralph(&args).code(0);
     }

@@ -181,6 +181,7 @@ fn links_that_an_agent_plants_are_not_followed() {
            ln -s {elsewhere} $d/attempts/2
            for f in refs tags head-log; do rm -f $d/guard/$f; ln -s $v $d/guard/$f; done
            for f in ignored nested index.agent index.now index.link; do rm -f $d/$f; ln $v $d/$f; done
+           for f in modes.new ignored-files.new nested-copies.new stop.new question index.before.times; do rm -f $d/$f; ln -s $v $d/$f; done
            {FAILED}
          else
            for f in gate-1 message source.agent; do ln -s $v $d/attempts/$RALPH_STORY/$RALPH_ATTEMPT/$f; done
@@ -199,7 +200,22 @@ fn links_that_an_agent_plants_are_not_followed() {
 fn commands_that_change_something_are_refused_inside_an_attempt() {
     let world = World::new();
     world.stories(1, "");
-    let commands = ["abort", "finish --cleanup", "undo", "stop", "resume", "start work", "new other", "prune --yes", "setup"];
+    let commands = [
+        "abort",
+        "finish --cleanup",
+        "undo",
+        "stop",
+        "resume",
+        "start work",
+        "new other",
+        "edit work",
+        "prune --yes",
+        "setup",
+        "hint -m x",
+        "skip 1",
+        "retry 1",
+        "done 1",
+    ];
     let calls: String = commands.map(|command| format!("git-ralph {command} 2>>../said; echo $? >>../codes\n")).concat();
     world.agent(&format!("{calls} git-ralph status >../status && git-ralph log >/dev/null && git-ralph list && {COMPLETE}"));
     world.start(&[]).code(0);

@@ -86,7 +86,8 @@ fn ctrl_c_in_the_loop_ends_the_agent_and_offers_the_choice() {
     screen.wait_for("at work");
     screen.wait_for("1/2 stories");
     screen.press(CTRL_C);
-    screen.wait_for("How should the run be completed?");
+    screen.wait_for("The run is paused, 1 of 2 stories done. What now?");
+    screen.press(DOWN);
     screen.press(ENTER);
     assert_eq!(screen.end().0, 130);
     assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? s1".to_owned()));
@@ -146,7 +147,11 @@ fn with_no_agent_configured_an_installed_one_is_proposed() {
     let mut screen = Screen::new(&world, &["start", "work", "--finish", "keep"]);
     screen.wait_for("No agent is configured. Use goose, which is installed?");
     screen.press("n");
-    assert_eq!((screen.end().0, world.branch()), (2, "main".to_owned()));
+    let (code, text) = screen.end();
+    assert_eq!((code, world.branch()), (2, "main".to_owned()));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("goose runs with its permission prompts switched off: it can run any command"), "{text}");
+    assert!(text.contains("with --isolate it works in a private clone, which is no sandbox either"), "{text}");
     let mut screen = Screen::new(&world, &["start", "work", "--finish", "keep"]);
     screen.wait_for("No agent is configured. Use goose, which is installed?");
     screen.press("y");
@@ -165,9 +170,9 @@ fn a_wait_for_a_usage_limit_shows_its_end_on_the_screen() {
     screen.wait_for("1 waits");
     screen.wait_for("until ");
     screen.press(CTRL_C);
-    screen.wait_for("How should the run be completed?");
+    screen.wait_for("The run is paused, 0 of 1 story done. What now?");
     screen.press(ENTER);
-    assert_eq!((screen.end().0, world.branch()), (130, "main".to_owned()));
+    assert_eq!((screen.end().0, world.branch()), (130, "ralph/work".to_owned()));
 }
 
 #[test]
@@ -200,6 +205,8 @@ fn new_offers_the_sources_that_it_finds_in_the_repository() {
     screen.wait_for("none of these");
     screen.press("\u{1b}[A");
     screen.press(ENTER);
+    screen.wait_for("Open it in your editor now? (y/n)");
+    screen.press("n");
     assert_eq!(screen.end().0, 0);
     assert!(world.read(".git/ralph/other.toml").contains("[[story]]"));
 }

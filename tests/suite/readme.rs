@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::golden;
+use crate::screen::Screen;
 use crate::support::World;
 
 fn readme() -> String {
@@ -74,6 +76,50 @@ fn the_run_goes_as_it_is_shown() {
     let happened = normalized(&typed(&world, start));
     assert!(happened.starts_with(&normalized(&shown.join("\n"))), "{happened}");
     assert_eq!(commands.next(), None);
+}
+
+/// What differs between any two moments of a live view: times, and the spinner.
+fn steady(view: &str) -> String {
+    let spinner = regex_lite::Regex::new("^[\u{2800}-\u{28ff}]").unwrap();
+    let clock = regex_lite::Regex::new(r"\b\d+:\d\d\b").unwrap();
+    let estimate = regex_lite::Regex::new(r"about \d+[sm]").unwrap();
+    estimate.replace_all(&clock.replace_all(&spinner.replace(view, "⠹"), "1:05"), "about 2m").into_owned()
+}
+
+#[test]
+fn the_live_view_is_the_one_that_is_shown() {
+    let world = World::new();
+    world.change("greeter", &blocks("toml")[0].join("\n"));
+    script(&world, "check.sh", "#!/bin/sh\nsh greet.sh | grep -q 'Hello, world'\n");
+    let (usage, go) = (r#""usage":{"input_tokens":11200,"output_tokens":800}"#, world.outside("go"));
+    world.program(
+        "claude",
+        &format!(
+            r#"cat >/dev/null
+            tool='{{"type":"tool_use","name":"Edit","input":{{"file_path":"'"$PWD"'/greet.sh"}}}}'
+            printf '{{"type":"assistant","message":{{"id":"1","model":"opus","content":[%s],{usage}}}}}\n' "$tool"
+            if [ $RALPH_STORY = name ]; then while [ ! -e {} ]; do sleep 0.02; done; fi
+            echo 'echo "Hello, ${{1:-world}}"' >greet.sh
+            printf '{{"type":"result","subtype":"success","result":"<promise>COMPLETE</promise>","total_cost_usd":0.25,{usage}}}\n'"#,
+            go.display()
+        ),
+    );
+    let screen = Screen::sized(&world, &["start", "greeter", "--model", "opus", "--finish", "keep"], 80);
+    screen.wait_for("24.0k tokens");
+    screen.wait_for("Edit greet.sh");
+    let mut shown = Vec::new();
+    world.wait_for("a whole frame", || {
+        let rows = screen.rows();
+        let first = rows.iter().position(|row| row.contains("name (attempt 1)")).unwrap_or(0);
+        shown = rows[first..first + 3].iter().map(|row| steady(row)).collect();
+        rows[first + 2].contains("claude (opus)")
+    });
+    fs::write(go, "").unwrap();
+    assert_eq!(screen.end().0, 0);
+    let text = readme();
+    let (before, rest) = text.split_once("```text\n").unwrap();
+    let (_, after) = rest.split_once("```").unwrap();
+    golden::compare("README.md", &format!("{before}```text\n{}\n```{after}", shown.join("\n")));
 }
 
 #[test]

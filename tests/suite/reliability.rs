@@ -33,9 +33,39 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_cleanup_killed_at_any_git_call_or_journal_write_ends_in_the_same_place",
     ),
     (
+        "another command changes or closes the run while the question at its end waits",
+        "nothing is done with the answer, and that is reported",
+        "while_the_question_waits_status_says_so_and_other_commands_work",
+    ),
+    (
+        "a branch that the user kept is there when the next run of the change starts",
+        "`abort` puts it back; after other endings it stays under a ref that `prune` deletes only if it is named",
+        "an_abort_puts_a_kept_branch_back_in_its_place",
+    ),
+    (
+        "`abort` is killed when it has put such a branch back",
+        "the same command again leaves the branch alone",
+        "an_abort_that_is_killed_after_its_last_ref_leaves_the_kept_branch_alone",
+    ),
+    (
         "`undo` is disturbed",
         "the same command again ends in the same place",
         "an_undo_disturbed_at_any_git_call_or_journal_write_ends_in_the_same_place",
+    ),
+    (
+        "the loop is killed before it has followed a `hint`, `skip`, `retry` or `done`",
+        "the request waits, and `resume` follows it",
+        "requests_that_a_killed_loop_did_not_take_are_taken_by_resume",
+    ),
+    (
+        "the loop is killed after it has followed one",
+        "it is not followed a second time",
+        "what_a_loop_took_before_it_was_killed_is_not_taken_again",
+    ),
+    (
+        "the loop is killed while a story that the user has done by hand is about to land",
+        "`resume` lands it",
+        "a_story_that_was_done_by_hand_lands_although_the_loop_is_killed_on_the_way",
     ),
     (
         "the user has thrown work away before a cleanup that was killed",
@@ -160,9 +190,24 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so",
     ),
     (
+        "commits an ignored file",
+        "it is part of the checkpoint, in place and in a private clone",
+        "an_ignored_file_that_the_agent_has_committed_is_in_the_checkpoint_and_no_warning_says_otherwise",
+    ),
+    (
         "writes an ignored file that its gate uses",
         "lands; said with the checkpoint, in `log` and in `status`",
         "an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said",
+    ),
+    (
+        "uses up the budget",
+        "it is ended, kept and rolled back; that costs no retry",
+        "an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goes_on_with_it",
+    ),
+    (
+        "git-ralph is killed between the verdict and the landing, and files are changed meanwhile",
+        "the gates run again before it lands",
+        "an_attempt_that_was_accepted_before_a_kill_passes_its_gates_again_before_it_lands",
     ),
     ("says it is done and has changed nothing", "lands with a warning", "a_promise_without_a_change_lands_with_a_warning"),
     (
@@ -193,8 +238,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "another run works in another work tree meanwhile",
-        "its branch is left alone and said",
-        "a_run_in_another_work_tree_is_not_the_agents_doing",
+        "its branch is left alone",
+        "a_run_in_another_work_tree_is_not_the_agents_doing_and_no_news_here",
     ),
     (
         "a branch is rewritten in the other work tree that it is checked out in",
@@ -412,6 +457,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "refused, but for commands that only read",
         "commands_that_change_something_are_refused_inside_an_attempt",
     ),
+    (
+        "leaves a request such as `done` for the loop, by a command or as a file",
+        "the command is refused, the file is not looked at",
+        "an_agent_can_leave_no_request_for_the_loop",
+    ),
     ("deletes or replaces the lock file", "the lock is still held", "a_lock_that_an_agent_deletes_or_replaces_is_still_held"),
     (
         "deletes refs below `refs/ralph/`, or all refs, and runs `gc --prune=now`",
@@ -442,6 +492,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_is_kept",
     ),
     (
+        "a small ignored file that one attempt made is edited or deleted by a later one",
+        "it stays so; a copy of every earlier version is in the run's directory",
+        "an_ignored_file_that_one_attempt_makes_and_a_later_one_edits_or_deletes_is_kept_as_a_copy",
+    ),
+    (
+        "a small ignored file that `ralph.onStory` made between two attempts is deleted by the second",
+        "a copy of it is in the run's directory",
+        "an_ignored_file_that_a_command_of_the_users_makes_between_two_attempts_is_copied_before_the_second",
+    ),
+    (
         "ignored files and directories are changed of which there is no copy",
         "rollback and abort name them",
         "what_is_ignored_and_cannot_be_restored_is_named",
@@ -460,6 +520,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "attempts that land change them",
         "they stay changed, every state before is kept; an abort restores that of before the start",
         "a_repository_of_the_users_that_landed_attempts_change_stays_so_until_an_abort",
+    ),
+    (
+        "an attempt changes what is staged in one of them, and nothing else",
+        "as before after a failed attempt and an abort; an index that git only refreshes is no change",
+        "what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt_and_an_abort",
     ),
     (
         "one of them is too big to be copied",
@@ -662,6 +727,26 @@ const TABLE: &[(&str, &str, &str)] = &[
         "refused with words",
         "an_original_that_is_gone_or_in_use_is_refused_with_words",
     ),
+    (
+        "the user presses Ctrl-Z",
+        "git-ralph and the agent are suspended, `fg` continues both",
+        "ctrl_z_suspends_the_agent_too_and_fg_continues_both",
+    ),
+    (
+        "git-ralph is suspended or frozen, or the machine sleeps, for longer than an agent may be silent",
+        "the attempt goes on: that time counts neither as silence nor as working time",
+        "time_in_which_git_ralph_was_stopped_is_no_silence_of_the_agent",
+    ),
+    (
+        "the terminal is resized while a loop runs",
+        "the live view fits again, no line of an event is lost",
+        "the_live_view_survives_resizes_and_no_event_line_is_lost",
+    ),
+    (
+        "git-ralph is ended by SIGTERM, or panics, while it reads keys",
+        "the terminal has its own settings again",
+        "a_terminal_has_its_settings_again_after_a_panic",
+    ),
     ("Isolated runs", "", ""),
     (
         "the agent deletes refs, expires reflogs, runs `gc`, removes its `.git`, plants settings, hooks and filters",
@@ -760,6 +845,21 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the edits are saved under a ref and reported",
         "edits_that_a_user_makes_in_a_workspace_between_two_commands_are_saved",
     ),
+    (
+        "the user commits on the run's branch after an `undo` was killed",
+        "the commits are kept under a ref",
+        "commits_of_a_user_after_an_undo_that_was_killed_are_kept",
+    ),
+    (
+        "the user commits on the run's branch, and closes the run",
+        "`finish --cleanup` brings the commits along; `abort` keeps them under a ref",
+        "commits_of_a_user_on_the_branch_are_part_of_the_result_and_kept_by_an_abort",
+    ),
+    (
+        "the user works in a clone, commits or stages something there, and closes the run",
+        "what is there is saved under a ref with its commits before the clones are removed",
+        "what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed",
+    ),
     ("Several stories at once", "", ""),
     (
         "stories that do not need each other",
@@ -817,6 +917,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "notices of attempts that overlap",
         "`log` shows each with the attempt that it is about",
         "log_shows_a_notice_with_the_attempt_that_it_is_about_also_when_another_one_lands_first",
+    ),
+    (
+        "an agent merges a branch in another way than a story that has landed",
+        "its changes since its base are merged; nothing that has landed is taken back",
+        "a_merge_of_the_agents_own_takes_back_nothing_that_another_story_has_landed",
     ),
     ("What clients say", "", ""),
     (
@@ -878,17 +983,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("the disk is read-only", "a clear error; works again when it is not", "a_read_only_disk_is_a_clear_error_and_nothing_is_lost"),
 ];
 
-fn page() -> String {
-    let mut page = "# Reliability\n\nWhat can happen to a run, what happens then, and the test in `tests/suite/` that shows it. The table is written by\n`RALPH_BLESS=1 cargo test reliability` and compared by every other run. What is known not to be covered is below it.\n".to_owned();
-    for (hazard, happens, test) in TABLE {
-        if test.is_empty() {
-            let _ = write!(page, "\n## {hazard}\n\n| hazard | what happens | test |\n|---|---|---|\n");
-        } else {
-            let _ = writeln!(page, "| {hazard} | {happens} | `{test}` |");
-        }
-    }
-    page.push_str(
-        "\n## Limits\n\n\
+const LIMITS: &str = "\n## Limits\n\n\
          In place, the agent runs as the user, in the user's checkout, and can write wherever the user can. These are not protected:\n\n\
          - The git directory as a whole: `rm -rf .git` takes everything, and only a copy outside of the repository helps.\n\
          - Everything outside of the work tree and its git directory: other checkouts, linked work trees elsewhere, the home directory,\n  \
@@ -897,21 +992,27 @@ fn page() -> String {
          - Repositories inside the work tree that are too big to be copied: see below.\n\
          - The run's own files against an agent that writes into each of them under its first name: second names are links to the same\n  \
          file. The journal, the records of an attempt and the index of before the run are vouched for from outside of the repository;\n  \
-         so are copies of ignored files. Copies of repositories are not.\n\n\
+         so are copies of ignored files. Copies of repositories are not.\n\
+         - The requests that `hint`, `skip`, `retry`, `done` and `edit` leave for a running loop, against an agent that writes to the user's\n  \
+         state directory (`~/.local/state/git-ralph`): they are there beside the key of the journal. Without such a directory a loop\n  \
+         that works in place takes no requests.\n\n\
          `--isolate` takes these away, but for what is outside of the work tree and the git directory: there the agent has a private clone\n\
          and sees neither the checkout nor its git directory.\n\nIn detail:\n\n\
          - A private clone is no sandbox: an agent that writes to absolute paths can still change your checkout and its `.git`, and what it\n  \
          did there is not noticed.\n\
          - Ignored files of a private clone stay from story to story; those that were copied are copied again if they differ.\n\
          - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\
+         - What the user or a gate changes in the files while the gates run lands with the attempt: the gates are not run again. Work of an\n  \
+         attempt that was accepted before a kill passes them again before it lands.\n\
+         - Several attempts that land together are tested by one run of each gate, which sees `RALPH_STORY` of the first of them.\n\
          - All that a plain command prints is its message, so a line such as `FAILED: a.o` of a build tool spoils its promise. Such an agent\n  \
          should print its answer only, or be named with its `ralph.<name>.format`.\n\
          - Ignored directories, and ignored files over 1 MiB each or 32 MiB together, are not copied: what an agent deletes or edits\n  \
          there stays so. Rollback names such files, abort also such directories. All copies of a run together take 128 MiB at most;\n  \
          as that fills up, only ever smaller files are copied.\n\
-         - Ignored files are copied that are there at the start or when the run is resumed, and those that rules of a landed story made\n  \
-         ignored. One that an attempt makes, and a later attempt of the same process deletes, is gone. `undo` leaves edits of ignored\n  \
-         files as they are; the copies from before are in the run's directory.\n\
+         - Ignored files come back that were there at the start or when the run was resumed, and those that rules of a landed story made\n  \
+         ignored. Ignored files that an attempt makes are copied before every later attempt, but not put back. `undo` leaves edits of\n  \
+         ignored files as they are; the copies from before are in the run's directory, in `ignored-files/`.\n\
          - A repository inside the work tree with more than 20,000 files, or with more than 32 MiB beside its objects, is not copied;\n  \
          `start` names it. The same holds for repositories inside ignored directories, unless the directory is the repository, and for\n  \
          git directories of submodules, which are named when they are lost.\n\
@@ -934,8 +1035,18 @@ fn page() -> String {
          back by hand, then resume or abort.\n\
          - A filter that hangs while files are written, not read, is given up only if `ralph.gitTimeout` is set.\n\
          - Files in a directory of another owner can be neither removed nor replaced: they stay as they are, no later checkpoint has those\n  \
-         that a failed attempt added, and the command that puts them right is said.\n",
-    );
+         that a failed attempt added, and the command that puts them right is said.\n";
+
+fn page() -> String {
+    let mut page = "# Reliability\n\nWhat can happen to a run, what happens then, and the test in `tests/suite/` that shows it. The table is written by\n`RALPH_BLESS=1 cargo test reliability` and compared by every other run. What is known not to be covered is below it.\n".to_owned();
+    for (hazard, happens, test) in TABLE {
+        if test.is_empty() {
+            let _ = write!(page, "\n## {hazard}\n\n| hazard | what happens | test |\n|---|---|---|\n");
+        } else {
+            let _ = writeln!(page, "| {hazard} | {happens} | `{test}` |");
+        }
+    }
+    page.push_str(LIMITS);
     page
 }
 

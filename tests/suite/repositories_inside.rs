@@ -119,6 +119,70 @@ fn a_repository_that_is_left_alone_is_copied_once_and_not_mentioned() {
     assert_eq!(copies.iter().filter(|name| *name != "new").collect::<Vec<_>>(), ["start"]);
 }
 
+/// A world with a repository in `inner` that has something staged, in a version of the index and a format of objects.
+fn with_staged(version: &str, format: &str) -> World {
+    let world = World::new();
+    world.git(&["init", "-q", "-b", "main", &format!("--object-format={format}"), "inner"]);
+    let inner = |args: &[&str]| world.git(&[&["-C", "inner", "-c", "user.name=a", "-c", "user.email=a@b"], args].concat());
+    for (name, text) in [("f", "one\n"), ("deep/clean", "clean\n"), ("deep/cleaner", "cleaner\n")] {
+        world.write(&format!("inner/{name}"), text);
+    }
+    inner(&["add", "-A"]);
+    inner(&["update-index", "--index-version", version]);
+    inner(&["commit", "-qm", "one"]);
+    world.write("inner/f", "staged\n");
+    inner(&["add", "f"]);
+    world.write("inner/f", "dirty\n");
+    if version == "3" {
+        world.write("inner/intended", "intended\n");
+        inner(&["add", "-N", "intended"]);
+    }
+    world.let_files_age();
+    world
+}
+
+const INDEXES: [(&str, &str); 4] = [("2", "sha1"), ("3", "sha1"), ("4", "sha1"), ("4", "sha256")];
+
+#[test]
+fn what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt_and_an_abort() {
+    for (place, indexes) in [("untracked", &INDEXES[..]), ("ignored", &INDEXES[..1])] {
+        for (version, format) in indexes {
+            let world = with_staged(version, format);
+            placed(&world, place);
+            let staged = || world.git(&["-C", "inner", "ls-files", "-s"]);
+            let before = staged();
+            world.stories(1, "");
+            world.agent(&format!(
+                "test $RALPH_ATTEMPT = 1 && git -C inner restore --staged f && {FAILED} && exit
+                 git -C inner diff --cached --quiet && {FAILED} && exit
+                 git -C inner add f; echo x >x; {COMPLETE}"
+            ));
+            let output = world.start(&[]).code(0).says("inner is a repository of its own: it was changed, and is as before");
+            assert_eq!(world.count("attempt-started"), 2, "{version}, {format}: {}", output.stderr);
+            assert_ne!(staged(), before, "the edit of an attempt that landed stays");
+            let output = world.ralph(&["abort"]).code(0);
+            assert_eq!(staged(), before, "{version}, {format}");
+            assert_eq!(world.read("inner/f"), "dirty\n");
+            assert!(!output.stderr.contains("there is no copy"), "{place}: {}", output.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_index_that_git_writes_anew_with_nothing_else_staged_is_no_change_of_a_repository() {
+    for (version, format) in INDEXES {
+        let world = with_staged(version, format);
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!(
+            "cp inner/.git/index ../before; touch -d 2001-01-01 inner/deep/clean; git -C inner status >/dev/null
+             cmp -s inner/.git/index ../before || touch ../anew; {FAILED}"
+        ));
+        let output = world.start(&[]).code(1);
+        assert!(world.outside("anew").exists(), "{version}, {format}");
+        assert!(!output.stderr.contains("inner"), "{version}, {format}: {}", output.stderr);
+    }
+}
+
 #[test]
 fn a_repository_that_is_too_big_to_be_copied_is_named_before_the_first_attempt() {
     let world = with_inner();

@@ -19,7 +19,7 @@ fn finished_stories_are_not_run_again_after_a_kill() {
     world.wait_for("the second story", || world.outside("slept").exists());
     running.signal("KILL");
     running.finish().code(-9);
-    world.ralph(&["status"]).code(0).says("working").says("next: git ralph resume work");
+    world.ralph(&["status"]).code(0).says("cut short 2").says("next: git ralph resume work");
     world.ralph(&["resume"]).code(0);
     assert_eq!(fs::read_to_string(ran).unwrap(), "1 1\n2 1\n2 2\n3 1\n");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 3", "checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
@@ -231,7 +231,7 @@ fn without_a_run_there_is_nothing_to_resume() {
     for command in ["resume", "finish", "abort", "stop"] {
         world.ralph(&[command]).code(2).says("no open run");
     }
-    world.ralph(&[]).code(0).says("no run is open").says("git ralph new <change>");
+    world.ralph(&[]).code(0).says("no run is open").says("git ralph new my-change");
 }
 
 #[test]

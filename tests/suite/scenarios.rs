@@ -103,7 +103,7 @@ fn keep_selected() {
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>README; {COMPLETE}"));
-    world.start(&["--finish", "keep"]).code(0).says("staying on ralph/work");
+    world.start(&["--finish", "keep"]).code(0).says("finished; the result is on ralph/work");
     assert_eq!(world.branch(), "ralph/work");
     assert_eq!(world.subjects("HEAD"), ["checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.subjects("main"), ["first"]);
@@ -277,8 +277,9 @@ fn completion_options_on_error() {
     world.start(&[]).code(1).says("git ralph finish --cleanup work").says("git ralph finish --keep work").says("git ralph resume work");
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!(world.git(&["status", "--porcelain"]), "?? done1");
-    world.start(&["--finish", "cleanup"]).code(1).says("back on main");
-    assert_eq!(world.branch(), "main");
+    world.start(&["--restart", "--finish", "cleanup"]).code(1).says("the run stays open");
+    assert_eq!(world.branch(), "ralph/work");
+    world.ralph(&["finish", "--cleanup"]).code(0).says("back on main");
     assert_eq!(world.git(&["status", "--porcelain"]), "?? done1");
 }
 
@@ -362,9 +363,9 @@ fn a_kept_branch_is_not_lost_by_a_second_start() {
     world.agent("echo $RALPH_ATTEMPT >file; test $RALPH_ATTEMPT = 2 && echo '<promise>COMPLETE</promise>'");
     world.start(&["--finish", "keep"]).code(0);
     let (tip, rescue) = (world.git(&["rev-parse", "ralph/work"]), world.git(&["rev-parse", "refs/ralph/work/attempts/1/1"]));
-    world.start(&[]).code(2).says("git switch");
+    world.start(&["--restart"]).code(2).says("git switch");
     world.git(&["checkout", "-q", "main"]);
-    world.start(&[]).code(0);
+    world.start(&["--restart"]).code(0);
     assert_eq!(world.git(&["rev-parse", "refs/ralph/work/leftover/2"]), tip);
     assert_eq!(world.git(&["rev-parse", "refs/ralph/work/runs/1/attempts/1/1"]), rescue);
     assert!(world.has_ref("refs/ralph/work/attempts/1/1"), "the new run has its own");
@@ -390,7 +391,7 @@ fn only_and_limit_choose_stories() {
     world.start(&["--only", "3", "--only", "2"]).code(0).says("the selected stories are done");
     assert_eq!(world.read("order"), "2\n3\n");
     world.ralph(&["finish", "--cleanup", "-q"]).code(0);
-    world.start(&["--limit", "1"]).code(0).says("the limit of stories is reached");
+    world.start(&["--restart", "--limit", "1"]).code(0).says("the limit of stories is reached");
     assert_eq!(world.read("order"), "2\n3\n1\n");
     world.ralph(&["abort"]).code(0);
     world.start(&["--only", "33"]).code(128).says("'work' has no story '33'; did you mean '3'?");

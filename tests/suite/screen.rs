@@ -8,29 +8,46 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 
 use crate::support::{LIMIT, World};
 
-/// git-ralph on a terminal of 100 by 30.
+const ROWS: u16 = 30;
+
+fn size(columns: u16) -> PtySize {
+    PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 }
+}
+
+/// A program on a terminal, git-ralph on one of 100 by 30 unless told otherwise.
 pub struct Screen {
     parser: Arc<Mutex<vt100::Parser>>,
     raw: Arc<Mutex<Vec<u8>>>,
     pub child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
-    _master: Box<dyn MasterPty + Send>,
+    pub master: Box<dyn MasterPty + Send>,
 }
 
 impl Screen {
     pub fn new(world: &World, args: &[&str]) -> Self {
-        let pair = native_pty_system().openpty(PtySize { rows: 30, cols: 100, pixel_width: 0, pixel_height: 0 }).unwrap();
+        Screen::sized(world, args, 100)
+    }
+
+    /// The same with another number of columns.
+    pub fn sized(world: &World, args: &[&str], columns: u16) -> Self {
+        let program = [&[env!("CARGO_BIN_EXE_git-ralph")], args].concat();
+        Screen::of(world, &program, columns)
+    }
+
+    /// Any program on a terminal of so many columns.
+    pub fn of(world: &World, program: &[&str], columns: u16) -> Self {
+        let pair = native_pty_system().openpty(size(columns)).unwrap();
         // As `program_from_scratch`: the library sees to the mask, but not to every signal.
         let mut command = CommandBuilder::new("env");
-        command.args(["--default-signal", env!("CARGO_BIN_EXE_git-ralph")]);
-        command.args(args);
+        command.arg("--default-signal");
+        command.args(program);
         command.cwd(&world.repo);
         command.env_clear();
         for (name, value) in world.env() {
             command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).unwrap();
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(30.try_into().unwrap(), 100.try_into().unwrap(), 200)));
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(ROWS.try_into().unwrap(), columns.try_into().unwrap(), 2000)));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let raw = Arc::new(Mutex::new(Vec::new()));
         let (screen, bytes) = (Arc::clone(&parser), Arc::clone(&raw));
@@ -45,7 +62,28 @@ impl Screen {
             }
         });
         let keys = pair.master.take_writer().unwrap();
-        Screen { parser, raw, child, keys, _master: pair.master }
+        Screen { parser, raw, child, keys, master: pair.master }
+    }
+
+    /// Makes the terminal wider or narrower while the program runs.
+    pub fn resize(&self, columns: u16) {
+        let mut parser = self.parser.lock().unwrap();
+        parser.screen_mut().set_size(ROWS.try_into().unwrap(), columns.try_into().unwrap());
+        self.master.resize(size(columns)).unwrap();
+    }
+
+    /// The rows of the screen, without blanks at their ends.
+    pub fn rows(&self) -> Vec<String> {
+        let parser = self.parser.lock().unwrap();
+        let (_, columns) = parser.screen().size();
+        parser.screen().rows(0, columns.into()).collect()
+    }
+
+    /// Whether the terminal shows what is typed, as it does when no program has changed that.
+    pub fn echoes(&self) -> bool {
+        let settings = self.master.get_termios().unwrap();
+        let wanted = libc::ECHO | libc::ICANON | libc::ISIG;
+        settings.local_flags.bits() & wanted == wanted
     }
 
     pub fn text(&self) -> String {
@@ -92,6 +130,7 @@ impl Screen {
         };
         std::thread::sleep(Duration::from_millis(100));
         assert!(!self.parser.lock().unwrap().screen().hide_cursor(), "the cursor is visible again");
+        assert!(self.echoes(), "the terminal has its own settings again");
         (code, self.text())
     }
 }

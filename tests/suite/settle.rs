@@ -187,7 +187,7 @@ fn a_start_that_was_killed_before_it_touched_anything_is_not_taken_for_the_kept_
         world.write("README", "edited\n");
         let journal = world.path(".git/ralph/runs/work/2/journal.jsonl");
         world.fake_git(&format!("test -e {0} && ! test -e {0}.killed && : >{0}.killed && kill -9 $PPID && exit", journal.display()));
-        world.start(&[]).code(-9);
+        world.start(&["--restart"]).code(-9);
         world.ralph(command).code(0);
         assert_eq!(world.branch(), "main", "{command:?}");
         assert_eq!((world.read("mine").as_str(), world.read("README").as_str()), ("mine\n", "edited\n"), "{command:?}");

@@ -191,7 +191,7 @@ fn commands_in_a_source_run_only_when_the_change_file_has_them() {
     fs::remove_file(world.path(".git/ralph/work.toml")).unwrap();
     world.write("plan.md", &PLAN.replace("test -e README", "touch ../ran"));
     world.ralph(&["new", "work", "--from", "plan.md"]).code(0).says("gate: touch ../ran");
-    world.start(&["--finish", "cleanup"]).code(0);
+    world.start(&["--restart", "--finish", "cleanup"]).code(0);
     assert!(world.outside("ran").exists());
 }
 

@@ -226,6 +226,11 @@ impl World {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Takes a variable away from everything that is started from here on.
+    pub fn unset_env(&mut self, name: &str) {
+        self.env.retain(|(known, _)| known != name);
+    }
+
     /// The environment and directory of the world, for a test that starts programs itself.
     pub fn env(&self) -> &[(String, String)] {
         &self.env

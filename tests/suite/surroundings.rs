@@ -60,7 +60,7 @@ fn a_signature_is_made_only_if_ralph_sign_says_so() {
     world.git(&["config", "ralph.sign", "true"]);
     world.stories(1, "");
     world.agent(COMPLETE);
-    world.start(&[]).code(128).says("gpg failed to sign");
+    world.start(&["--restart"]).code(128).says("gpg failed to sign");
     world.git(&["config", "gpg.program", &world.program("fake-gpg", SIGNING)]);
     world.ralph(&["resume"]).code(0);
     assert!(world.git(&["cat-file", "commit", "ralph/work"]).contains("gpgsig"));
@@ -328,7 +328,7 @@ fn as_nobody(world: &World, args: &[&str]) -> std::process::Output {
 }
 
 /// Makes the whole world that of an ordinary user, and puts git-ralph where that user may run it.
-fn give_away(world: &World) {
+pub fn give_away(world: &World) {
     fs::copy(env!("CARGO_BIN_EXE_git-ralph"), world.outside("git-ralph")).unwrap();
     let root = world.outside("");
     assert!(
@@ -337,7 +337,7 @@ fn give_away(world: &World) {
     );
 }
 
-fn nobodys(world: &World, args: &[&str]) -> std::process::Command {
+pub fn nobodys(world: &World, args: &[&str]) -> std::process::Command {
     let program = world.outside("git-ralph");
     let mut command = world.command("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", program.to_str().unwrap()]);
     command.args(args);

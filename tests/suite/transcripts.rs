@@ -590,7 +590,7 @@ fn a_plain_command_is_believed_if_its_output_ends_with_the_promise_and_it_succee
         ("exit 1 after it", format!("{tag}\n"), &failed, "abnormal"),
         ("killed behind a shell", format!("{tag}\n"), &killed, "abnormal"),
         ("failed and exit 1", "<promise>FAILED: red</promise>\n".to_owned(), &failed, "failed"),
-        ("blocked", "<promise>blocked: a key</promise>\n".to_owned(), &ok, "failed"),
+        ("blocked", "<promise>blocked: a key</promise>\n".to_owned(), &ok, "blocked"),
         ("a question", "Shall I use tabs or blanks?\n".to_owned(), &ok, "vanished"),
     ];
     for (name, stdout, exit, expected) in &table {

@@ -27,7 +27,7 @@ pub async fn checks(context: &Context) -> Vec<Check> {
             Some(check) => checks.push(check),
             None if wanted => checks.push(
                 Check::new(format!("agent {name}"), Health::Red, "its program is not installed")
-                    .mended_by(format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd")))),
+                    .fixed_by(format!("git config {} '<command that reads the prompt on stdin>'", quoted(&format!("ralph.{name}.cmd")))),
             ),
             None => missing.push(name),
         }
@@ -45,11 +45,11 @@ fn default_agent(context: &Context, chosen: Option<&str>) -> Check {
     match (chosen, Agent::installed(&context.environment, &context.repo.place.top)) {
         (Some(chosen), _) => match Agent::resolve(&AgentChoice::Named(chosen.to_owned()), None, &context.config) {
             Ok(agent) => Check::new(name, Health::Green, format!("{chosen}: {}", agent.words())),
-            Err(error) => Check::new(name, Health::Red, format!("{error:#}")).mended_by("git config ralph.agent <name>"),
+            Err(error) => Check::new(name, Health::Red, crate::error::words(&error)).fixed_by("git config ralph.agent <name>"),
         },
         (None, Some(found)) => Check::new(name, Health::Green, format!("none is configured, {found} would be used")),
         (None, None) => Check::new(name, Health::Red, "none is configured, and none of the known ones is installed")
-            .mended_by("git config ralph.agent <name>, and git config ralph.<name>.cmd '<command>'"),
+            .fixed_by("git config ralph.agent <name>, and git config ralph.<name>.cmd '<command>'"),
     }
 }
 
@@ -61,8 +61,8 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
         Ok(agent) => agent,
         Err(error) => {
             return Some(
-                Check::new(label, Health::Red, format!("{error:#}"))
-                    .mended_by(format!("git config --unset {}", quoted(&format!("ralph.{name}.format")))),
+                Check::new(label, Health::Red, crate::error::words(&error))
+                    .fixed_by(format!("git config --unset {}", quoted(&format!("ralph.{name}.format")))),
             );
         }
     };
@@ -80,7 +80,7 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
     Some(match trial(context, &found, top).await {
         Ok(version) => Check::new(label, Health::Green, format!("{version}, {place}")),
         Err(why) => Check::new(label, Health::Red, format!("{place}: {why}"))
-            .mended_by(format!("{} --version", quoted(&found.display().to_string()))),
+            .fixed_by(format!("{} --version", quoted(&found.display().to_string()))),
     })
 }
 

@@ -19,12 +19,12 @@ pub async fn git(environment: &Environment) -> Check {
     let version = match asked {
         Ok(version) => version,
         Err(error) => {
-            return Check::new("git", Health::Red, format!("{error:#}")).mended_by("install git, and have it on PATH");
+            return Check::new("git", Health::Red, crate::error::words(&error)).fixed_by("install git, and have it on PATH");
         }
     };
     let needed = format!("git {}.{} or later is needed", OLDEST.0, OLDEST.1);
     match numbers(&version) {
-        Some(found) if found < OLDEST => Check::new("git", Health::Red, format!("{version}, {needed}")).mended_by("update git"),
+        Some(found) if found < OLDEST => Check::new("git", Health::Red, format!("{version}, {needed}")).fixed_by("update git"),
         Some(_) => Check::new("git", Health::Green, version),
         None => Check::new("git", Health::Note, format!("{version}, of which the version is not known; {needed}")),
     }
@@ -48,7 +48,7 @@ pub async fn manual(environment: &Environment) -> Check {
         Ok(ran) if ran.exit == Exit::Success => {
             Check::new(name, Health::Green, format!("git help ralph shows {}", String::from_utf8_lossy(&ran.stdout).trim()))
         }
-        Ok(_) => Check::new(name, Health::Note, "man finds no page git-ralph").mended_by("git ralph setup"),
+        Ok(_) => Check::new(name, Health::Note, "man finds no page git-ralph").fixed_by("git ralph setup"),
         Err(_) => Check::new(name, Health::Note, "man is not installed; git ralph <command> -h helps too"),
     }
 }
@@ -64,8 +64,8 @@ pub fn completion(environment: &Environment) -> Check {
     let (current, old, missing) = (of(Some(State::Current)), of(Some(State::Other)), of(None));
     match (old.is_empty(), missing.is_empty()) {
         (true, true) => Check::new(name, Health::Green, current),
-        (false, _) => Check::new(name, Health::Note, format!("of another version for {old}")).mended_by("git ralph setup"),
-        (true, false) => Check::new(name, Health::Note, format!("not installed for {missing}")).mended_by("git ralph setup"),
+        (false, _) => Check::new(name, Health::Note, format!("of another version for {old}")).fixed_by("git ralph setup"),
+        (true, false) => Check::new(name, Health::Note, format!("not installed for {missing}")).fixed_by("git ralph setup"),
     }
 }
 

@@ -33,5 +33,5 @@ pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> 
 
 /// A check of something that may have failed in words.
 fn check(name: &str, found: Result<Check>) -> Check {
-    found.unwrap_or_else(|error| Check::new(name, Health::Red, format!("{error:#}")))
+    found.unwrap_or_else(|error| Check::new(name, Health::Red, crate::error::words(&error)))
 }

@@ -23,9 +23,9 @@ const OF_COMMITS: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit-msg",
 
 /// There is no repository to check.
 pub fn nowhere(error: &anyhow::Error) -> Check {
-    let check = Check::new("repository", Health::Red, format!("{error:#}"));
-    let hint = error.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints().first().cloned());
-    check.mended_by(hint.unwrap_or_else(|| "cd <a repository>, or git init".to_owned()))
+    let check = Check::new("repository", Health::Red, crate::error::words(error));
+    let hint = error.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints(&[]).first().cloned());
+    check.fixed_by(hint.unwrap_or_else(|| "cd <a repository>, or git init".to_owned()))
 }
 
 /// Everything about the repository.
@@ -50,9 +50,9 @@ fn workspaces(context: &Context) -> Option<Check> {
         Ok(left) => {
             let size: u64 = left.iter().map(Leftover::bytes).sum();
             let found = format!("{} left by runs that are over, {} MiB", left.len(), size.div_ceil(MIB));
-            Some(Check::new(name, Health::Note, found).mended_by("git ralph prune"))
+            Some(Check::new(name, Health::Note, found).fixed_by("git ralph prune"))
         }
-        Err(error) => Some(Check::new(name, Health::Note, format!("{error:#}"))),
+        Err(error) => Some(Check::new(name, Health::Note, crate::error::words(&error))),
     }
 }
 
@@ -62,12 +62,12 @@ async fn repository(context: &Context) -> Result<Check> {
     for dir in [&place.common_dir, &place.git_dir, &place.top] {
         if rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_err() {
             let found = format!("{} cannot be written", dir.display());
-            return Ok(Check::new(name, Health::Red, found).mended_by(format!("chmod u+w {}", quoted(&dir.display().to_string()))));
+            return Ok(Check::new(name, Health::Red, found).fixed_by(format!("chmod u+w {}", quoted(&dir.display().to_string()))));
         }
     }
     if let Some(operation) = context.repo.under_way().await? {
         let found = format!("a {operation} is under way in this work tree");
-        return Ok(Check::new(name, Health::Red, found).mended_by(format!("git status, which says how to finish or abort the {operation}")));
+        return Ok(Check::new(name, Health::Red, found).fixed_by(format!("git status, which says how to finish or abort the {operation}")));
     }
     Ok(Check::new(name, Health::Green, format!("{}, on {}", place.top.display(), place.head.words())))
 }
@@ -77,7 +77,7 @@ async fn identity(context: &Context) -> Result<Check> {
     let name = "identity";
     if answer.code != 0 {
         let found = "none is configured: commits would be made as git-ralph <git-ralph@localhost>";
-        return Ok(Check::new(name, Health::Note, found).mended_by("git config user.name <you>, and git config user.email <address>"));
+        return Ok(Check::new(name, Health::Note, found).fixed_by("git config user.name <you>, and git config user.email <address>"));
     }
     let ident = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
     let who = ident.split_once('>').map_or(ident.clone(), |(who, _)| format!("{who}>"));
@@ -97,7 +97,7 @@ async fn hooks(context: &Context) -> Result<Check> {
         (true, _) => Check::new(name, Health::Green, format!("{words}; pre-commit and commit-msg are gates (ralph.hooks)")),
         (false, true) => Check::new(name, Health::Green, "none that a commit would run"),
         (false, false) => Check::new(name, Health::Note, format!("{words}: checkpoints do not run them"))
-            .mended_by("git config ralph.hooks true, if pre-commit and commit-msg shall be gates"),
+            .fixed_by("git config ralph.hooks true, if pre-commit and commit-msg shall be gates"),
     })
 }
 
@@ -109,7 +109,7 @@ async fn signing(context: &Context) -> Result<Check> {
         let asked = context.as_user().call(["config", "--type=bool", "--get", "commit.gpgSign"]).answer().await?;
         return Ok(if asked.stdout.starts_with(b"true") {
             Check::new(name, Health::Note, "commit.gpgSign is set, checkpoints are not signed all the same")
-                .mended_by("git config ralph.sign true, if the key can be used without asking")
+                .fixed_by("git config ralph.sign true, if the key can be used without asking")
         } else {
             Check::new(name, Health::Green, "checkpoints are not signed")
         });
@@ -125,7 +125,7 @@ async fn signing(context: &Context) -> Result<Check> {
     } else {
         let why = answer.errors().lines().last().unwrap_or_default().trim().to_owned();
         Check::new(name, Health::Red, format!("a trial signature failed: {why}"))
-            .mended_by("git config user.signingKey <key>, or git config ralph.sign false")
+            .fixed_by("git config user.signingKey <key>, or git config ralph.sign false")
     })
 }
 
@@ -140,8 +140,8 @@ fn disk(context: &Context) -> Check {
     let Some(free) = free else { return Check::new(name, Health::Note, "how much room there is is not known") };
     let words = if free < LITTLE { format!("{} MiB free", free / MIB) } else { format!("{} GiB free", free / MIB / 1024) };
     match free {
-        free if free < TOO_LITTLE => Check::new(name, Health::Red, words).mended_by("git ralph prune, and make room on the disk"),
-        free if free < LITTLE => Check::new(name, Health::Note, format!("only {words}")).mended_by("git ralph prune"),
+        free if free < TOO_LITTLE => Check::new(name, Health::Red, words).fixed_by("git ralph prune   and make room on the disk"),
+        free if free < LITTLE => Check::new(name, Health::Note, format!("only {words}")).fixed_by("git ralph prune"),
         _ => Check::new(name, Health::Green, words),
     }
 }

@@ -27,7 +27,7 @@ pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>>
         None => context.changes.known()?.into_iter().collect(),
     };
     if names.is_empty() {
-        checks.push(Check::new("changes", Health::Note, "there is none yet").mended_by("git ralph new <change>"));
+        checks.push(Check::new("changes", Health::Note, "there is none yet").fixed_by("git ralph new my-change"));
         checks.extend(gates(context, None).await);
     }
     for name in &names {
@@ -40,16 +40,17 @@ pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>>
 fn settings(context: &Context) -> Vec<Check> {
     let name = "settings";
     let read = Settings::resolve(&Flags::default(), None, &context.config);
-    let mut checks: Vec<Check> = unknown_entries(&context.config)
-        .map(|(entry, near)| {
-            let suggestion = crate::nearest::said(near);
-            Check::new(name, Health::Note, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin()))
-                .mended_by(format!("git config --{} --unset-all {}", entry.scope, quoted(&entry.key)))
-        })
-        .collect();
+    let mut checks: Vec<Check> =
+        unknown_entries(&context.config)
+            .map(|(entry, near)| {
+                let suggestion = crate::nearest::said(near);
+                Check::new(name, Health::Note, format!("'{}' in {} is not a setting{suggestion}", entry.key, entry.origin()))
+                    .fixed_by(format!("git config --{} --unset-all {}", entry.scope, quoted(&entry.key)))
+            })
+            .collect();
     checks.push(match read {
         Ok(_) => Check::new(name, Health::Green, "can be read; git ralph config lists them"),
-        Err(error) => Check::new(name, Health::Red, format!("{error:#}")).mended_by("git config --edit, in the file that is named"),
+        Err(error) => Check::new(name, Health::Red, crate::error::words(&error)).fixed_by("git config --edit, in the file that is named"),
     });
     checks
 }
@@ -57,16 +58,16 @@ fn settings(context: &Context) -> Vec<Check> {
 /// Whether a change can be started, or goes on.
 async fn change(context: &Context, name: &ChangeName) -> Check {
     let label = format!("change {name}");
-    let mend = |problem: &anyhow::Error| {
-        problem.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints().first().cloned())
+    let fix = |problem: &anyhow::Error| {
+        problem.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints(&[]).first().cloned())
     };
     let red = |error: &anyhow::Error, otherwise: &str| {
-        Check::new(&label, Health::Red, format!("{error:#}")).mended_by(mend(error).unwrap_or_else(|| otherwise.to_owned()))
+        Check::new(&label, Health::Red, crate::error::words(error)).fixed_by(fix(error).unwrap_or_else(|| otherwise.to_owned()))
     };
     if let Ok(Some((_, state))) = context.store.last(name)
         && !state.is_closed()
     {
-        return Check::new(&label, Health::Note, "a run of it is open").mended_by(format!("git ralph resume {name}"));
+        return Check::new(&label, Health::Note, "a run of it is open").fixed_by(format!("git ralph resume {name}"));
     }
     let planned = |loaded: LoadedChange| {
         let change = loaded.change(None)?;
@@ -80,13 +81,13 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
         Ok(stories) => stories,
         // Of a change whose file is gone only its runs are known: nobody wants to start it.
         Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
-            return Check::new(&label, Health::Note, "its file is gone, its runs are kept").mended_by("git ralph prune");
+            return Check::new(&label, Health::Note, "its file is gone, its runs are kept").fixed_by("git ralph prune");
         }
         Err(error) => return red(&error, &format!("edit {}", context.shown(&context.store.change_file(name)))),
     };
     if let Ok((other, _)) = context.open_run(None) {
         let found = format!("cannot be started while a run of '{}' is open in this work tree", other.change);
-        return Check::new(&label, Health::Note, found).mended_by(format!("git ralph finish {}", other.change));
+        return Check::new(&label, Health::Note, found).fixed_by(format!("git ralph finish {}", other.change));
     }
     match preflight(&context.repo, &Names::new(name)).await {
         Ok(()) => Check::new(&label, Health::Green, format!("can be started, {stories} stories")),
@@ -108,7 +109,7 @@ async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
     let gates: Vec<&String> = settings.verify.value.iter().chain(stories.iter().flat_map(|story| &story.verify)).collect();
     if gates.is_empty() {
         let found = "none: a story counts as done when the agent says so";
-        return vec![Check::new(label, Health::Note, found).mended_by("git config --add ralph.verify '<command>'")];
+        return vec![Check::new(label, Health::Note, found).fixed_by("git config --add ralph.verify '<command>'")];
     }
     let mut checks = Vec::new();
     for gate in &gates {
@@ -116,9 +117,8 @@ async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
             && !is_there(context, program).await
         {
             let found = format!("'{gate}': there is no '{program}'");
-            let mend =
-                if program.contains('/') { format!("write {program}, and chmod +x {program}") } else { format!("install {program}") };
-            checks.push(Check::new(&label, Health::Red, found).mended_by(mend));
+            let fix = if program.contains('/') { format!("write {program}, and chmod +x {program}") } else { format!("install {program}") };
+            checks.push(Check::new(&label, Health::Red, found).fixed_by(fix));
         }
     }
     if checks.is_empty() {

@@ -40,6 +40,8 @@ impl Workspace {
         let now = refs.now.entry(name);
         match now.filter(|is| is.symref.is_none()) {
             Some(is) if is.oid == was.oid => return Ok(()),
+            // A run in another work tree keeps what it takes away, and its checkpoints are no news here.
+            _ if !refs.now.broken().contains(name) && refs.another_run_worked_on(name) => return Ok(()),
             Some(is) if name.starts_with("refs/heads/") && self.has_moved_on(was, is).await? => {
                 findings.notices.push(Notice::RefMovedOn { name: name.clone(), to: is.oid.short().to_owned() });
                 return Ok(());
@@ -51,13 +53,10 @@ impl Workspace {
             findings.notices.push(Notice::RefBroken { name: name.clone() });
             return Ok(());
         }
-        if refs.another_run_worked_on(name) {
-            // It keeps what it takes away.
-            findings.notices.push(Notice::RefOfOthers { name: name.clone(), kept: None });
-        } else if now.is_some() && refs.elsewhere.contains(name) {
+        if now.is_some() && refs.elsewhere.contains(name) {
             let kept = self.names.moved(refs.story, refs.attempt, name);
             findings.updates.push(RefUpdate::Set { name: kept.clone(), to: was.oid.clone() });
-            findings.notices.push(Notice::RefOfOthers { name: name.clone(), kept: Some(kept) });
+            findings.notices.push(Notice::RefOfOthers { name: name.clone(), kept });
         } else {
             self.keep_other(was, refs, findings);
             findings.updates.push(RefUpdate::Set { name: name.clone(), to: was.oid.clone() });

@@ -18,6 +18,11 @@ use crate::workspace::{Notice, Workspace};
 
 pub(super) const HOOKS: &str = "hooks";
 
+/// The most commits that get a ref each: refs are listed before and after every attempt.
+const MOST_PINS: usize = 64;
+/// The most parents of a commit that joins others.
+const MOST_PARENTS: usize = 200;
+
 /// What the end of an attempt means for the things around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
@@ -62,13 +67,14 @@ impl Workspace {
         let stash = self.repo.stash(refs).await?;
         let foreign = refs.without(|name| self.names.owns(name));
         let record = format!("{}{}", foreign.lines(), stash.iter().map(StashEntry::line).collect::<String>());
-        let mut pinned = None;
-        if fs::read_to_string(dir.join("refs")).ok().as_deref() != Some(&record) {
-            pinned = self.pin(&foreign, &stash).await?;
+        let mut pinned = Vec::new();
+        let is_pinned = refs.below(&self.names.pins()).next().is_some();
+        if !is_pinned || fs::read_to_string(dir.join("refs")).ok().as_deref() != Some(&record) {
+            pinned = self.pin(&foreign, &stash, refs).await?;
             rewrite(&dir.join("tags"), &self.repo.raw_tags(&foreign).await?)?;
             rewrite(&dir.join("refs"), record.as_bytes())?;
         }
-        self.record_own_refs(refs, pinned)
+        self.record_own_refs(refs, &pinned)
     }
 
     /// Records configuration and hooks, and where the logs end.
@@ -90,18 +96,46 @@ impl Workspace {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// One commit that has every ref and every stash entry as its parent: no gc can take what the agent deletes.
-    async fn pin(&self, refs: &RefList, stash: &[StashEntry]) -> Result<Option<Oid>> {
-        let tips: BTreeSet<Oid> = refs.commits().chain(stash.iter().map(|entry| &entry.oid)).cloned().collect();
-        let tree = self.repo.empty_tree().await?;
-        let mut pin: Option<Oid> = None;
-        for tips in tips.iter().collect::<Vec<_>>().chunks(200) {
-            let parents: Vec<&Oid> = pin.iter().chain(tips.iter().copied()).collect();
-            pin = Some(self.repo.commit(&tree, &parents, "refs before an attempt\n").await?);
+    /// Gives every commit that a ref or a stash entry leads to a second ref: no gc can take what the agent deletes, and `git log --all`
+    /// shows no commit that is not the user's. Where that would be too many refs, one commit has them all as its parents.
+    async fn pin(&self, foreign: &RefList, stash: &[StashEntry], refs: &RefList) -> Result<Vec<RefUpdate>> {
+        let tips: BTreeSet<Oid> = foreign.commits().chain(stash.iter().map(|entry| &entry.oid)).cloned().collect();
+        let mut pins: Vec<Oid> = tips.into_iter().collect();
+        if pins.len() > MOST_PINS {
+            pins = self.joined(&pins).await?.into_iter().collect();
         }
-        let update = pin.clone().map(|to| RefUpdate::Set { name: self.names.pin(), to });
-        self.repo.update_refs(update.as_slice(), "git ralph").await?;
-        Ok(pin)
+        let mut updates = self.unpin_from(refs, pins.len());
+        updates.extend(pins.into_iter().enumerate().map(|(number, to)| RefUpdate::Set { name: self.names.pin(number), to }));
+        self.repo.update_refs(&updates, "git ralph").await?;
+        Ok(updates)
+    }
+
+    /// One commit from which all of these can be reached.
+    async fn joined(&self, tips: &[Oid]) -> Result<Option<Oid>> {
+        let tree = self.repo.empty_tree().await?;
+        let mut joined: Option<Oid> = None;
+        for tips in tips.chunks(MOST_PARENTS) {
+            let parents: Vec<&Oid> = joined.iter().chain(tips).collect();
+            joined = Some(self.repo.commit(&tree, &parents, "refs before an attempt\n").await?);
+        }
+        Ok(joined)
+    }
+
+    /// What deletes the pins from a number on.
+    fn unpin_from(&self, refs: &RefList, first: usize) -> Vec<RefUpdate> {
+        let prefix = self.names.pins();
+        let number = |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<usize>().ok());
+        let old = refs.below(&prefix).filter(|entry| number(&entry.name).is_none_or(|number| number >= first));
+        old.map(|entry| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() }).collect()
+    }
+
+    /// Deletes the pins: no attempt is under way. The next one makes them anew.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn unpin(&self) -> Result<()> {
+        let updates = self.unpin_from(&self.repo.refs().await?, 0);
+        self.repo.update_refs(&updates, "git ralph").await
     }
 
     /// Compares git's directory with what was recorded. Repairs tag objects, configuration and hooks; what has to be done about refs

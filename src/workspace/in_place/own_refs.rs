@@ -15,13 +15,11 @@ use crate::workspace::{Notice, Workspace};
 const OWN_REFS: &str = "own-refs";
 
 impl Workspace {
-    /// Records every ref below `refs/ralph/` but the checkpoint, which moves with the branch; `pinned` is what has become of the pin
-    /// since they were listed.
-    pub(super) fn record_own_refs(&self, refs: &RefList, pinned: Option<Oid>) -> Result<()> {
-        let pin = self.names.pin();
-        let pin = pinned.map(|to| RefUpdate::Set { name: pin, to });
+    /// Records every ref below `refs/ralph/` but the checkpoint, which moves with the branch; `pinned` is what has become of the
+    /// pins since they were listed.
+    pub(super) fn record_own_refs(&self, refs: &RefList, pinned: &[RefUpdate]) -> Result<()> {
         let checkpoint = self.names.checkpoint();
-        let own = refs.after(pin.as_slice()).without(|name| !name.starts_with(REFS) || name == checkpoint).lines();
+        let own = refs.after(pinned).without(|name| !name.starts_with(REFS) || name == checkpoint).lines();
         Ok(write_if_changed(&self.guard_dir().join(OWN_REFS), own.as_bytes())?)
     }
 

@@ -263,8 +263,22 @@ impl Workspace {
 
     /// Everything in the directory as a tree, compared with `base`.
     pub(crate) async fn snapshot_of_work(&self, base: &Oid, label: &str, notices: &mut Vec<Notice>) -> Result<Snapshot> {
+        self.snapshot_above(None, base, label, notices).await
+    }
+
+    /// The same, with ignored files that the agent has tracked in its commit `committed`.
+    pub(crate) async fn snapshot_above(
+        &self,
+        committed: Option<&Oid>,
+        base: &Oid,
+        label: &str,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Snapshot> {
         self.check_place()?;
         self.check_index()?;
+        if let Some(oid) = committed {
+            self.index_repo().read_tree(&self.private_index(), oid).await?;
+        }
         let snapshot = self.snapshot_to_leave(None, base, label, notices).await?;
         self.note_tree(&snapshot.tree)?;
         Ok(snapshot)

@@ -131,6 +131,11 @@ impl WorkspaceRoot {
     }
 
     /// The workspace of a slot.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The clone of a slot.
     pub fn slot(&self, slot: u32) -> PathBuf {
         self.path.join((slot + 1).to_string())
     }

@@ -1,0 +1,19 @@
+//! `git ralph done`.
+
+use clap::Args;
+
+/// Mark a story as done by hand. Your uncommitted edits become its checkpoint; no gate is run.
+#[derive(Debug, Args)]
+pub struct Done {
+    /// The story; the one that is under way, or has failed, if none is named
+    pub story: Option<String>,
+    /// A text for the commit message
+    #[arg(short, long, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// The change; the open run of this work tree if none is named
+    #[arg(long, value_name = "NAME")]
+    pub change: Option<String>,
+    /// Print errors and warnings only
+    #[arg(short, long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,16 @@
+//! `git ralph skip`.
+
+use clap::Args;
+
+/// Leave a story out, and with it the stories that come after it. An attempt that is under way is ended and rolled back.
+#[derive(Debug, Args)]
+pub struct Skip {
+    /// The story
+    pub story: String,
+    /// The change; the open run of this work tree if none is named
+    #[arg(long, value_name = "NAME")]
+    pub change: Option<String>,
+    /// Print errors and warnings only
+    #[arg(short, long)]
+    pub quiet: bool,
+}

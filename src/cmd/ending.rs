@@ -1,0 +1,191 @@
+//! What follows a loop: the run is finished, or the user is asked, or the commands to type next are printed.
+
+use anyhow::{Result, bail};
+
+use super::context::Context;
+use crate::config::{Advice, Finish};
+use crate::error::{ExitStatus, Problem};
+use crate::names::Names;
+use crate::report::{Line, Summary, Tone, ask, go_on_commands, head_words, output, question_words};
+use crate::run::{End, OpenRun, Opening, Question, RunDir, RunState, StopKind, Withdrawn};
+use crate::shell_word::{git_ralph, quoted};
+use crate::story::ChangeName;
+
+/// What the command line and the settings say about the end of a loop.
+#[derive(Clone, Copy)]
+pub struct Wish {
+    /// How the run is to be finished.
+    pub finish: Finish,
+    /// Whether only errors and warnings are wanted.
+    pub quiet: bool,
+}
+
+/// Completes a run whose loop is over, as the settings or the user say. `--finish` acts only if every story is done.
+pub async fn after_loop(context: &Context, mut open: OpenRun, end: &End, summary: &Summary, wish: Wish) -> Result<ExitStatus> {
+    let Wish { finish, quiet } = wish;
+    let change = open.change().clone();
+    let terminated = matches!(end, End::Interrupted { how: StopKind::Terminate });
+    match finish {
+        Finish::Cleanup | Finish::Keep if *end == End::AllDone => {
+            open.finish(finish).await?;
+            if !quiet {
+                say_what_follows(finish, &open.state, &change);
+            }
+            Ok(ExitStatus::Done)
+        }
+        Finish::Cleanup | Finish::Keep => {
+            let interrupted = matches!(end, End::Interrupted { .. });
+            let why = if interrupted { "the loop was interrupted" } else { "not every story is done" };
+            output::message(&Line::new(Tone::Warning, format!("the run stays open, because {why}")));
+            if !quiet {
+                say_commands(&open.state, &change);
+            }
+            Ok(match exit_status(end) {
+                ExitStatus::Done => ExitStatus::StoppedShort,
+                other => other,
+            })
+        }
+        Finish::Ask if context.environment.interactive && !terminated => ask_and_finish(context, open, end, summary, quiet).await,
+        Finish::Ask => {
+            if !quiet {
+                say_what_to_type(&open.state, &change);
+            }
+            Ok(exit_status(end))
+        }
+    }
+}
+
+/// Asks how the run is to be completed, and completes it. Other commands can work on the run while the question waits.
+async fn ask_and_finish(context: &Context, open: OpenRun, end: &End, summary: &Summary, quiet: bool) -> Result<ExitStatus> {
+    let (dir, state, change) = (open.dir.clone(), open.state.clone(), open.change().clone());
+    let reporter = open.release();
+    let (outdated, status) = match ask_completion(&dir, &state, summary).await? {
+        Asked::Chosen(mode) => {
+            let lock = state.opening.as_ref().map_or_else(|| context.repo.place.worktree_id(), Opening::lock_name);
+            let mut open = OpenRun::take_up(context.site(), dir, &lock, reporter).await?;
+            open.finish(mode).await?;
+            if !quiet {
+                say_what_follows(mode, &open.state, &change);
+            }
+            return Ok(exit_status(end));
+        }
+        Asked::Later { outdated } => (outdated, exit_status(end)),
+        Asked::Interrupted { outdated } => (outdated, ExitStatus::Interrupted),
+    };
+    match (quiet, outdated) {
+        (true, _) => {}
+        (false, false) => say_what_to_type(&state, &change),
+        (false, true) => {
+            output::message(&Line::new(Tone::Plain, changed_words(&change)));
+            output::advise(Advice::NextStep, &[git_ralph("status", &[change.as_str()])]);
+        }
+    }
+    Ok(status)
+}
+
+/// What the end of a loop means for the shell.
+fn exit_status(end: &End) -> ExitStatus {
+    match end {
+        End::Interrupted { .. } => ExitStatus::Interrupted,
+        End::AllDone | End::SelectionDone | End::LimitReached => ExitStatus::Done,
+        End::RetriesSpent { .. }
+        | End::BudgetSpent { .. }
+        | End::Misconfigured { .. }
+        | End::UsageLimit { .. }
+        | End::StillLimited { .. }
+        | End::NeedsUser { .. }
+        | End::Blocked { .. }
+        | End::Stopped => ExitStatus::StoppedShort,
+    }
+}
+
+/// The answer to the completion choice.
+pub enum Asked {
+    /// Finish the run in this way; nothing has changed the run since the question was asked.
+    Chosen(Finish),
+    /// Leave it as it is.
+    Later {
+        /// Whether another command has changed the run since the question was asked.
+        outdated: bool,
+    },
+    /// Ctrl-C or a signal.
+    Interrupted {
+        /// The same.
+        outdated: bool,
+    },
+}
+
+/// Asks how to complete a run. No lock may be held: the question can wait for hours.
+///
+/// # Errors
+/// A [`Problem`] if another command has changed the run before the answer came.
+pub async fn ask_completion(dir: &RunDir, state: &RunState, summary: &Summary) -> Result<Asked> {
+    let branch = Names::new(&dir.change).short_branch();
+    let original = state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original));
+    let choices = if state.is_isolated() { ask::Choices::isolated(&branch) } else { ask::Choices::in_place(&branch, &original) };
+    let likely = if state.end == Some(End::AllDone) { ask::Likely::Cleanup } else { ask::Likely::Later };
+    let mut question = Question::ask(dir)?;
+    let answer = tokio::select! {
+        answer = ask::completion(question_words(state.end.as_ref(), summary), choices, likely) => answer?,
+        why = question.withdrawn() => match why {
+            Withdrawn::Stopped => ask::withdraw(ask::Answer::Later),
+            Withdrawn::Terminated => ask::withdraw(ask::Answer::Interrupted),
+        },
+    };
+    let outdated = question.is_outdated();
+    match answer {
+        ask::Answer::Chosen(_) if outdated => {
+            let problem = Problem::refused(format!("{}; nothing was done", changed_words(&dir.change)));
+            bail!(problem.hint(git_ralph("status", &[dir.change.as_str()])))
+        }
+        ask::Answer::Chosen(mode) => Ok(Asked::Chosen(mode)),
+        ask::Answer::Later => Ok(Asked::Later { outdated }),
+        ask::Answer::Interrupted => Ok(Asked::Interrupted { outdated }),
+    }
+}
+
+fn changed_words(change: &ChangeName) -> String {
+    format!("another command has changed the run of '{change}' since the question was asked")
+}
+
+/// The commands that finish a run, with what each of them does.
+pub fn finish_commands(change: &ChangeName, is_isolated: bool) -> [String; 2] {
+    let branch = Names::new(change).short_branch();
+    let (cleanup, keep) = if is_isolated {
+        ("to merge the result into this checkout, uncommitted".to_owned(), format!("to leave the result on {branch}"))
+    } else {
+        ("to have everything uncommitted on the original branch".to_owned(), format!("to stay on {branch}"))
+    };
+    [format!("git ralph finish --cleanup {change}   {cleanup}"), format!("git ralph finish --keep {change}      {keep}")]
+}
+
+fn say_what_to_type(state: &RunState, change: &ChangeName) {
+    output::message(&Line::new(Tone::Plain, "the run is open"));
+    say_commands(state, change);
+}
+
+fn say_commands(state: &RunState, change: &ChangeName) {
+    let more = go_on_commands(state, change.as_str()).into_iter().map(|(command, purpose)| format!("{command:<32}   {purpose}"));
+    let is_isolated = state.is_isolated();
+    let abort = if is_isolated { "to discard the run; this checkout stays as it is" } else { "to have everything as it was before" };
+    let abort = format!("git ralph abort {change}              {abort}");
+    let lines = more.chain(finish_commands(change, is_isolated)).chain([abort]);
+    output::advise(Advice::NextStep, &lines.collect::<Vec<_>>());
+}
+
+/// What to do with the result of a finished run.
+pub fn say_what_follows(mode: Finish, state: &RunState, change: &ChangeName) {
+    let original = state.opening.as_ref().and_then(|opening| opening.original.branch());
+    let original = original.map(|name| name.strip_prefix("refs/heads/").unwrap_or(name));
+    let branch = Names::new(change).short_branch();
+    let hint = match (mode, original) {
+        (Finish::Cleanup, _) => "git status   to see what has changed; commit it as you like".to_owned(),
+        // What was finished already says how to merge it.
+        (Finish::Keep | Finish::Ask, _) if state.is_isolated() => return,
+        (Finish::Keep | Finish::Ask, Some(original)) => {
+            format!("git switch {} && git merge {branch}   to take the result over", quoted(original))
+        }
+        (Finish::Keep | Finish::Ask, None) => return,
+    };
+    output::advise(Advice::NextStep, &[hint]);
+}

@@ -1,0 +1,186 @@
+//! What is staged, read from the bytes of an index file in version 2, 3 or 4. Pure.
+
+/// How long object ids are: SHA-1, SHA-256.
+const ID_LENGTHS: [usize; 2] = [20, 32];
+/// The times, device and inode of a file, which come before its mode; owner and size come behind it.
+const BEFORE_MODE: usize = 24;
+const BEHIND_MODE: usize = 12;
+/// The bits of an entry's flags.
+const EXTENDED: u16 = 0x4000;
+const NAME_LENGTH: u16 = 0x0fff;
+
+/// No file system has longer paths; version 4 could repeat a longer one in every entry.
+const LONGEST: usize = 4096;
+
+/// Whether two index files stage the same. Files that cannot be read here are the same only if all their bytes are.
+pub fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
+    // A file does not say how long its ids are, but only one length leads to its end.
+    one == other || ID_LENGTHS.into_iter().any(|id_length| agree(one, other, id_length).unwrap_or(false))
+}
+
+/// Compares two files entry by entry; none if one of them cannot be read.
+fn agree(one: &[u8], other: &[u8], id_length: usize) -> Option<bool> {
+    let (mut one, mut other) = (Entries::new(one, id_length)?, Entries::new(other, id_length)?);
+    if one.count != other.count {
+        return Some(false);
+    }
+    for _ in 0..one.count {
+        if one.advance()? != other.advance()? || one.path != other.path {
+            return Some(false);
+        }
+    }
+    Some(one.ends_here()? && other.ends_here()?)
+}
+
+/// The entries of an index file, one after the other.
+struct Entries<'a> {
+    rest: &'a [u8],
+    version: u32,
+    id_length: usize,
+    count: u32,
+    /// The path of the last entry.
+    path: Vec<u8>,
+}
+
+/// One entry but for its path, without what git notes about the file to know it again.
+#[derive(PartialEq, Eq)]
+struct Staged<'a> {
+    mode: u32,
+    oid: &'a [u8],
+    /// The stage, and marks such as assume-unchanged, skip-worktree and intent-to-add.
+    flags: (u16, u16),
+}
+
+impl<'a> Entries<'a> {
+    fn new(bytes: &'a [u8], id_length: usize) -> Option<Self> {
+        let mut rest = bytes;
+        let signature = take(&mut rest, 4)?;
+        let (version, count) = (long(&mut rest)?, long(&mut rest)?);
+        let is_known = signature == b"DIRC" && (2..=4).contains(&version);
+        is_known.then_some(Entries { rest, version, id_length, count, path: Vec::new() })
+    }
+
+    fn advance(&mut self) -> Option<Staged<'a>> {
+        let (whole, rest) = (self.rest.len(), &mut self.rest);
+        take(rest, BEFORE_MODE)?;
+        let mode = long(rest)?;
+        take(rest, BEHIND_MODE)?;
+        let oid = take(rest, self.id_length)?;
+        let flags = short(rest)?;
+        let more = if flags & EXTENDED == 0 { 0 } else { short(rest)? };
+        // Version 4 says how much of the last path is left out at its end, and what comes instead.
+        let kept = if self.version == 4 { self.path.len().checked_sub(offset(rest)?)? } else { 0 };
+        self.path.truncate(kept);
+        self.path.extend(take(rest, memchr::memchr(0, rest)?)?);
+        let padding = if self.version == 4 { 1 } else { 8 - (whole - rest.len()) % 8 };
+        take(rest, padding)?;
+        let (length, noted) = (self.path.len(), usize::from(flags & NAME_LENGTH));
+        let is_path = (1..=LONGEST).contains(&length) && noted == length.min(usize::from(NAME_LENGTH));
+        is_path.then_some(Staged { mode, oid, flags: (flags & !EXTENDED, more) })
+    }
+
+    /// Whether nothing comes behind the entries but extensions that can be ignored, and the checksum.
+    fn ends_here(mut self) -> Option<bool> {
+        while self.rest.len() > self.id_length {
+            let (name, length) = (take(&mut self.rest, 4)?, long(&mut self.rest)?);
+            // An extension in lower case changes what the entries mean: those of a split index are not all here.
+            if name[0].is_ascii_lowercase() {
+                return None;
+            }
+            take(&mut self.rest, usize::try_from(length).ok()?)?;
+        }
+        Some(self.rest.len() == self.id_length)
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn long(rest: &mut &[u8]) -> Option<u32> {
+    take(rest, 4)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn short(rest: &mut &[u8]) -> Option<u16> {
+    take(rest, 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+/// A number of any length, as git also writes offsets in packs.
+fn offset(rest: &mut &[u8]) -> Option<usize> {
+    let mut byte = take(rest, 1)?[0];
+    let mut value = usize::from(byte & 127);
+    while byte & 128 != 0 {
+        byte = take(rest, 1)?[0];
+        value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 127);
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index with these paths, each with a mode, and `time` wherever git notes something about the file.
+    fn index(version: u8, id_length: usize, time: u8, files: &[(&str, u8)], extension: &[u8]) -> Vec<u8> {
+        let mut bytes = [&b"DIRC\0\0\0"[..], &[version, 0, 0, 0, u8::try_from(files.len()).unwrap()]].concat();
+        let mut last = 0;
+        for (path, mode) in files {
+            let start = bytes.len();
+            bytes.extend([time; BEFORE_MODE]);
+            bytes.extend([0, 0, 0x81, *mode]);
+            bytes.extend([time; BEHIND_MODE]);
+            bytes.extend(vec![7; id_length]);
+            bytes.extend(u16::try_from(path.len().min(0xfff)).unwrap().to_be_bytes());
+            if version == 4 {
+                // Nothing of the last path is used again.
+                bytes.extend(if last < 128 { vec![u8::try_from(last).unwrap()] } else { long_offset(last) });
+                last = path.len();
+            }
+            bytes.extend(path.as_bytes());
+            bytes.push(0);
+            while version != 4 && (bytes.len() - start) % 8 != 0 {
+                bytes.push(0);
+            }
+        }
+        bytes.extend(extension);
+        bytes.extend(vec![time; id_length]);
+        bytes
+    }
+
+    fn long_offset(value: usize) -> Vec<u8> {
+        [0x80 | u8::try_from((value >> 7) - 1).unwrap(), u8::try_from(value & 127).unwrap()].to_vec()
+    }
+
+    #[test]
+    fn what_git_notes_about_files_is_no_difference_and_what_is_staged_is_one() {
+        let deep = "d".repeat(LONGEST);
+        for id_length in ID_LENGTHS {
+            for version in 2..=4 {
+                let files = [("a", 1), (deep.as_str(), 1), ("eight/by", 1), ("z", 1)];
+                let made = |time, files: &[(&str, u8)]| index(version, id_length, time, files, b"TREE\0\0\0\x02xy");
+                let one = made(1, &files);
+                assert!(stage_the_same(&one, &made(2, &files)), "version {version}");
+                assert!(stage_the_same(&one, &index(2, id_length, 3, &files, b"")), "version {version}");
+                assert!(!stage_the_same(&one, &made(1, &files[..3])), "version {version}");
+                assert!(!stage_the_same(&one, &made(1, &[files[0], files[1], files[2], ("z", 2)])), "version {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_the_same_only_byte_for_byte() {
+        let split = |time| index(2, 20, time, &[("a", 1)], b"link\0\0\0\x00");
+        assert!(stage_the_same(&split(1), &split(1)));
+        assert!(!stage_the_same(&split(1), &split(2)));
+        for version in 2..=4 {
+            let made = |time| index(version, 20, time, &[("a", 1), ("ab", 1)], b"");
+            let (one, other) = (made(1), made(2));
+            for length in 1..one.len() {
+                let (one, other) = (&one[..length], &other[..length]);
+                assert_eq!(stage_the_same(one, other), one == other, "the first {length} bytes in version {version}");
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The commands that let a run go on from where its loop ended.
+
+use crate::run::{End, RunState};
+use crate::shell_word::git_ralph;
+use crate::story::StoryId;
+
+/// The commands, the likeliest first, each with what it is for.
+#[must_use]
+pub fn go_on_commands(state: &RunState, change: &str) -> Vec<(String, &'static str)> {
+    let resume = format!("git ralph resume {change}");
+    let steer = |command: &str, story: &StoryId| {
+        // Of isolated runs several can be open in one work tree.
+        let which = if state.is_isolated() { format!(" --change {change}") } else { String::new() };
+        format!("{} && {resume}", git_ralph(&format!("{command}{which}"), &[story.as_str()]))
+    };
+    match &state.end {
+        Some(End::AllDone) => Vec::new(),
+        Some(End::RetriesSpent { story }) => {
+            let failures = state.stories.get(story).map_or(0, |progress| progress.failures);
+            vec![
+                (steer("retry", story), "to try it again"),
+                (format!("git ralph resume --max-retries {} {change}", failures.saturating_add(2)), "to allow more retries"),
+                (steer("skip", story), "to go on without it"),
+            ]
+        }
+        Some(End::NeedsUser { story, .. }) => vec![
+            (steer("hint -m '<answer>'", story), "to answer"),
+            (steer("retry", story), "to try it again without an answer"),
+            (steer("skip", story), "to go on without it"),
+        ],
+        _ => vec![(resume, "to go on")],
+    }
+}

@@ -1,0 +1,132 @@
+//! The inbox of a run: requests of the user that wait for the process that works on it.
+//!
+//! It is outside of the repository, where the key of the journal is: what an agent writes into the git directory is no request.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Request, RunDir, RunState};
+use crate::safe_read;
+use crate::vault::private_dirs;
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// The file that names the process that follows requests.
+const READER: &str = "reader";
+
+/// The directory that requests are left in, one file per request.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    dir: PathBuf,
+    /// The files of requests that have to wait for an attempt that is under way.
+    waiting: BTreeSet<PathBuf>,
+}
+
+impl Inbox {
+    /// The inbox of a run. In place there is none without a state directory of the user: an agent could write to any other.
+    #[must_use]
+    pub fn of(run: &RunDir, state: &RunState) -> Option<Self> {
+        let isolated = state.opening.as_ref().filter(|_| state.is_isolated());
+        let dir = match isolated {
+            Some(opening) => opening.inbox.clone().unwrap_or_else(|| Inbox::place(run)),
+            None => in_vault(run)?,
+        };
+        Some(Inbox { dir, waiting: BTreeSet::new() })
+    }
+
+    /// Where the inbox of a new isolated run is.
+    pub(super) fn place(run: &RunDir) -> PathBuf {
+        in_vault(run).unwrap_or_else(|| run.path().join("inbox"))
+    }
+
+    /// Says that this process follows requests, until what this gives is dropped.
+    pub(super) fn attend(&self) -> io::Result<Attending> {
+        private_dirs(&self.dir)?;
+        let file = self.dir.join(READER);
+        fs::write(&file, std::process::id().to_string())?;
+        Ok(Attending(file))
+    }
+
+    /// Whether the process follows requests.
+    #[must_use]
+    pub fn is_attended_by(&self, process: u32) -> bool {
+        safe_read::text(&self.dir.join(READER)).is_ok_and(|text| text.trim() == process.to_string())
+    }
+
+    /// Whether no request is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files().is_empty()
+    }
+
+    /// Leaves a request; gives the file that it is in until it is taken.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn leave(&self, request: &Request) -> io::Result<PathBuf> {
+        private_dirs(&self.dir)?;
+        let (draft, file) = (self.dir.join(format!("{}.new", request.id)), self.dir.join(format!("{}.json", request.id)));
+        fs::write(&draft, serde_json::to_vec(request)?)?;
+        fs::rename(draft, &file)?;
+        Ok(file)
+    }
+
+    /// The requests in it, oldest first.
+    pub(super) fn requests(&self) -> Vec<(PathBuf, Request)> {
+        let read = |file: PathBuf| {
+            let request = serde_json::from_str(&safe_read::text(&file).ok()?).ok()?;
+            Some((file, request))
+        };
+        self.files().into_iter().filter_map(read).collect()
+    }
+
+    fn files(&self) -> BTreeSet<PathBuf> {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return BTreeSet::new() };
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect()
+    }
+
+    /// A request was followed, and its event is in the journal.
+    pub(super) fn remove(&mut self, file: &PathBuf) {
+        let _ = fs::remove_file(file);
+        self.waiting.remove(file);
+    }
+
+    /// A request has to wait.
+    pub(super) fn put_off(&mut self, file: PathBuf) {
+        self.waiting.insert(file);
+    }
+
+    /// Waits until there is a request that was not put off.
+    pub(super) async fn arrived(&self) {
+        loop {
+            tokio::time::sleep(POLL).await;
+            if self.requests().iter().any(|(file, _)| !self.waiting.contains(file)) {
+                return;
+            }
+        }
+    }
+}
+
+/// A process that follows requests; dropped when it does so no more.
+#[derive(Debug)]
+pub(super) struct Attending(PathBuf);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn in_vault(run: &RunDir) -> Option<PathBuf> {
+    run.vault().filter(|vault| vault.exists()).map(|vault| vault.path("inbox"))
+}
+
+/// Waits for a request; forever if there is no inbox.
+pub(super) async fn arrived(inbox: Option<&Inbox>) {
+    match inbox {
+        Some(inbox) => inbox.arrived().await,
+        None => std::future::pending().await,
+    }
+}

@@ -79,7 +79,7 @@ fn finish(ours: &World, bare: &World, part: Part, size: &Size) -> Result<(Vec<Du
         ensure!(bare.shell(script)?.status()?.success(), "the bare run failed");
         let homes = [home(ours)?, home(bare)?];
         if matches!(part, Part::Later(_)) {
-            let words = ours.with_agent(&["start", "x"], "edit")?;
+            let words = ours.with_agent(&["start", "x", "--restart"], "edit")?;
             ours.ralph_ends(&borrowed(&words), &[0])?;
             if moved {
                 move_on(ours)?;
@@ -103,7 +103,7 @@ fn finish(ours: &World, bare: &World, part: Part, size: &Size) -> Result<(Vec<Du
 /// What a run needs from its last checkpoint to its end, when it is told at the start how to finish; by its own journal.
 fn behind(world: &World, moved: bool) -> Result<Duration> {
     fs::write(world.outside("move-on"), world.moving_on())?;
-    let words = world.with_agent(&["start", "x", "--finish", "cleanup"], if moved { "edit-and-move" } else { "edit" })?;
+    let words = world.with_agent(&["start", "x", "--restart", "--finish", "cleanup"], if moved { "edit-and-move" } else { "edit" })?;
     world.ralph_ends(&borrowed(&words), &[0])?;
     let runs = fs::read_dir(world.repo().join(".git/ralph/runs/x"))?.flatten();
     let number = runs.filter_map(|run| run.file_name().to_str()?.parse::<u32>().ok()).max().context("there is no run")?;

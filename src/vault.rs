@@ -1,7 +1,7 @@
 //! What an agent must not write about a run: kept outside of the repository, in the state directory of the user.
 //!
 //! The key that chains the journal, how far the journal goes, the lines of the start, and copies and digests of files that are given
-//! back to the user. A run without a vault works too, see the limits in `docs/reliability.md`.
+//! back to the user. A run without a vault works too, see `docs/limits.md`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};

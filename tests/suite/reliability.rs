@@ -14,17 +14,17 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "a git call of `start` dies, fails or hangs",
-        "an error with words; the same command or `resume` ends in the same place",
+        "a clear error; the same command or `resume` ends in the same place",
         "a_start_whose_git_fails_at_any_call_ends_in_the_same_place",
     ),
     (
         "the last journal line is missing, torn or full of zeros",
-        "it is dropped, and the step is done again",
+        "the line is dropped, and the step is repeated",
         "a_start_killed_at_any_journal_write_ends_in_the_same_place",
     ),
     (
         "the agent kills git-ralph",
-        "the half attempt is rescued and rolled back",
+        "the unfinished attempt is saved and rolled back",
         "an_agent_that_kills_its_start_or_resume_changes_nothing_about_where_it_ends",
     ),
     (
@@ -89,7 +89,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the user edits files after a finish or an abort was killed",
-        "the edits come along, and are kept with the run",
+        "the edits are carried over, and saved with the run",
         "edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it",
     ),
     (
@@ -99,40 +99,44 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the user switches branches after a finish was killed",
-        "he gets the run's work all the same",
+        "they still get the run's work",
         "a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same",
     ),
-    ("a start died before it touched anything", "it is no run", "a_start_that_died_before_it_touched_anything_is_no_run"),
-    ("an agent outlives a killed loop", "it is ended on `resume`, even if it ignores TERM", "orphans_that_ignore_term_are_ended_on_resume"),
+    ("a start died before it touched anything", "it does not count as a run", "a_start_that_died_before_it_touched_anything_is_no_run"),
+    (
+        "an agent outlives a killed loop",
+        "`resume` terminates it, even if it ignores SIGTERM",
+        "orphans_that_ignore_term_are_ended_on_resume",
+    ),
     (
         "an attempt leaves processes without parent, session or environment",
-        "they become ours, and are ended and said",
+        "git-ralph adopts them, terminates them and reports it",
         "an_orphan_that_cleared_its_environment_is_ended_and_said",
     ),
     (
         "they ignore TERM and have children of their own",
-        "killed after the grace, all of them",
+        "all of them are killed after the grace period",
         "an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started",
     ),
     (
-        "users, agents and kills do anything, by plans made from a seed",
-        "everything that was ever written is in the work tree, under a ref, or in the run's directory; nothing lands unearned",
+        "users, agents and kills do anything, following random plans",
+        "everything ever written is in the work tree, under a ref, or in the run's directory; nothing lands without a promise and passing gates",
         "nothing_is_lost_whatever_users_agents_and_kills_do",
     ),
     ("What an agent says", "", ""),
     (
         "says COMPLETE and goes on, says FAILED too, or says it in a comment, a quotation, a fence or its thoughts",
-        "not a promise: that is the last line of the final message, alone",
+        "not a promise: a promise is the last line of the final message, and alone on it",
         "no_message_of_any_client_that_takes_its_promise_back_is_a_success",
     ),
     (
-        "a sub-agent, another session, a tool or a warning has the last word in the stream",
-        "the client's own final message counts, nothing else",
+        "the last message in the stream is from a sub-agent, another session, a tool or a warning",
+        "only the client's own final message counts",
         "the_words_of_helpers_tools_and_warnings_are_not_the_final_message",
     ),
     (
-        "the final message is on a line of megabytes, or something is printed before it on its line",
-        "it is read; a line that is too long to be read counts as work that goes on",
+        "the final message is on a line of several megabytes, or preceded by other output on its line",
+        "it is read; a line that is too long counts as work in progress",
         "a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work",
     ),
     (
@@ -146,47 +150,47 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the_question_that_an_agent_ends_with_is_on_the_screen_in_the_events_and_in_the_log",
     ),
     ("What an agent does to git", "", ""),
-    ("commits, then fails", "the commits are in the rescue, the branch is back at the checkpoint", "revert_on_failure"),
+    ("commits, then fails", "the commits are in the rescue ref, the branch is back at the checkpoint", "revert_on_failure"),
     (
-        "commits, then ends on another branch, without the checkpoint",
-        "both lines are brought together before the gates, and landed; or both are in the rescue",
+        "commits, then ends on another branch that does not contain the checkpoint",
+        "both histories are merged before the gates run, and land; or both are in the rescue ref",
         "work_on_the_branch_is_landed_when_the_agent_ends_elsewhere",
     ),
     (
-        "brings something over that a gate does not pass",
-        "the gate sees it, the attempt fails",
+        "does work on another branch that fails a gate",
+        "the gate runs on it, and the attempt fails",
         "gates_see_what_is_brought_over_from_another_line_of_history",
     ),
     (
         "commits, goes back to the checkpoint and works on",
-        "what lands is what the gates saw; the abandoned commits are kept under a ref, and said",
+        "what lands is what the gates saw; the abandoned commits are kept under a ref and reported",
         "commits_that_an_agent_has_abandoned_do_not_land_unseen_and_are_kept",
     ),
     (
         "rewrites the gates in the change file",
-        "judged by the gates it started with; the file is back, the other version is kept and said",
+        "judged by the gates it started with; the file is restored, the agent's version is kept and reported",
         "an_agent_that_empties_its_gates_in_the_change_file_is_judged_by_them_and_the_file_is_back",
     ),
     (
         "rewrites them and lands",
-        "the next story has its gates",
+        "the next story is judged by the original gates",
         "the_change_file_is_back_after_an_attempt_that_lands_and_gates_the_next_story",
     ),
     (
         "rewrites them and kills git-ralph",
-        "the change file and the settings are back before `resume` reads them",
+        "the change file and the settings are restored before `resume` reads them",
         "an_agent_that_ungates_itself_and_kills_git_ralph_is_gated_after_the_resume",
     ),
     (
         "changes `ralph.*` or settings that name commands, and lands",
-        "put back and named; other settings stay",
+        "restored and reported; other settings stay",
         "settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_attempt_that_lands",
     ),
-    ("plants hooks and lands", "taken back, kept and said", "hooks_that_a_landed_attempt_plants_are_taken_back_and_kept"),
-    ("removes or evades a hook that is a gate", "the hook is run", "the_hooks_that_are_gates_are_those_from_before_the_attempt"),
+    ("plants hooks and lands", "removed, kept and reported", "hooks_that_a_landed_attempt_plants_are_taken_back_and_kept"),
+    ("removes or bypasses a hook that is a gate", "the hook runs", "the_hooks_that_are_gates_are_those_from_before_the_attempt"),
     (
         "rewrites the script of its gate",
-        "lands; said with the checkpoint, in `log` and in `status`",
+        "lands; reported with the checkpoint, in `log` and in `status`",
         "a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so",
     ),
     (
@@ -196,12 +200,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "writes an ignored file that its gate uses",
-        "lands; said with the checkpoint, in `log` and in `status`",
+        "lands; reported with the checkpoint, in `log` and in `status`",
         "an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said",
     ),
     (
         "uses up the budget",
-        "it is ended, kept and rolled back; that costs no retry",
+        "it is ended, saved and rolled back; that costs no retry",
         "an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goes_on_with_it",
     ),
     (
@@ -212,28 +216,28 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("says it is done and has changed nothing", "lands with a warning", "a_promise_without_a_change_lands_with_a_warning"),
     (
         "the same, where `ralph.emptyDiff` is `fail`",
-        "the attempt fails, and the next agent is told why",
+        "the attempt fails, and the next prompt says why",
         "a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent_is_told",
     ),
     (
-        "renames, deletes, rewinds or amends our branch, or leaves it for an orphan",
-        "the branch is where it belongs, the commits are kept",
+        "renames, deletes, rewinds or amends the run's branch, or switches to an orphan branch",
+        "the branch is restored, the commits are kept",
         "an_agent_that_renames_deletes_or_rewinds_our_branch_changes_nothing",
     ),
     ("commits on a detached HEAD and leaves them", "they are kept under a ref", "commits_that_only_the_log_of_head_knows_are_kept"),
     (
         "deletes or rewrites the user's branches, tags and stash, and runs `gc --prune=now`",
-        "all are back, its versions are kept",
+        "all are restored, the agent's versions are kept",
         "branches_tags_and_stash_entries_that_the_agent_destroys_come_back",
     ),
     (
         "destroys what came between two attempts",
-        "it comes back too",
+        "it is restored too",
         "what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it",
     ),
     (
         "deletes or replaces a symbolic ref",
-        "it stands for what it stood for; one that merely moves with its target is no change",
+        "it points where it pointed before; moving along with its target does not count as a change",
         "a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was",
     ),
     (
@@ -243,63 +247,67 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "a branch is rewritten in the other work tree that it is checked out in",
-        "it is left alone and said, what it was is kept",
+        "it is left alone and reported; its old value is kept",
         "a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept",
     ),
     ("stashes, then fails", "its entry goes with the attempt and is kept there", "what_a_failed_agent_stashes_goes_with_it_and_is_kept"),
     (
-        "git-ralph is killed while it builds the stash anew",
+        "git-ralph is killed while it rebuilds the stash",
         "no entry is lost, and the next command completes it",
         "a_kill_while_the_stash_is_built_anew_loses_no_entry",
     ),
-    ("the stash has an entry that its log has forgotten", "it is kept and restored", "a_stash_whose_log_has_expired_keeps_its_tip"),
+    ("the reflog of the stash has expired", "the entry is kept and restored", "a_stash_whose_log_has_expired_keeps_its_tip"),
     (
         "the user stashes between a crash and `resume`",
         "the entry stays in the stash",
         "a_stash_entry_that_the_user_makes_between_a_crash_and_the_resume_stays_in_the_stash",
     ),
-    ("commits to another branch", "left alone, and said", "a_branch_that_merely_moves_on_is_left_alone_and_said"),
+    ("commits to another branch", "left alone and reported", "a_branch_that_merely_moves_on_is_left_alone_and_said"),
     (
         "leaves a merge, rebase, cherry-pick or bisect under way",
         "its files are moved aside, its commits are kept",
         "operations_left_under_way_are_moved_aside",
     ),
-    ("leaves a rebase with an autostash", "the autostash is in the rescue", "an_autostash_of_a_rebase_left_under_way_is_kept"),
-    ("leaves lock files", "moved aside if nobody has them open", "locks_left_by_dead_processes_stop_nobody"),
+    ("leaves a rebase with an autostash", "the autostash is in the rescue ref", "an_autostash_of_a_rebase_left_under_way_is_kept"),
+    ("leaves lock files", "moved aside if no process has them open", "locks_left_by_dead_processes_stop_nobody"),
     (
         "edits `.git/config`, hooks or `info/`, then fails",
-        "as before; its versions are in the run's directory",
+        "restored; the agent's versions are in the run's directory",
         "configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept",
     ),
     (
-        "writes over `info/` of the user's, and lands",
+        "overwrites the user's files in `info/`, and lands",
         "reported; the user's versions are in the run's directory",
         "rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept",
     ),
     (
         "sets `core.bare`, `core.worktree` or `core.ignoreStat`",
-        "put back even when the attempt lands",
+        "restored even when the attempt lands",
         "settings_that_blind_git_are_put_back_even_when_the_attempt_lands",
     ),
     ("turns on sparse checkout", "the attempt fails, nothing is hidden", "a_sparse_checkout_by_the_agent_hides_nothing"),
-    ("removes or garbles HEAD, the index or the logs", "put right", "a_removed_head_or_index_is_put_right"),
-    ("makes branches above or below ours", "moved out of the way, kept", "branches_above_or_below_ours_are_moved_out_of_the_way"),
-    ("deletes `.git/ralph`", "the run's files have second names, and are back", "an_agent_that_deletes_our_state_stops_nothing"),
+    ("removes or garbles HEAD, the index or the logs", "repaired", "a_removed_head_or_index_is_put_right"),
+    (
+        "makes branches whose names conflict with the run's (`ralph/<change>/x`, `ralph`)",
+        "moved aside and kept",
+        "branches_above_or_below_ours_are_moved_out_of_the_way",
+    ),
+    ("deletes `.git/ralph`", "the run's files are restored from hard links", "an_agent_that_deletes_our_state_stops_nothing"),
     (
         "deletes `.git/ralph` after something was moved there",
-        "what was moved has second names too, and is back",
+        "the moved files are restored from hard links, too",
         "what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run",
     ),
     ("edits files behind hooks that are links", "the links stay", "hooks_that_are_links_stay_links_and_are_no_change"),
     ("What could stop a rollback", "", ""),
     (
         "a required clean filter fails or its program is gone",
-        "files are saved byte for byte, and said; they are restored from copies",
+        "files are saved byte for byte and restored from copies; reported",
         "a_clean_filter_that_fails_or_is_missing_stops_neither_rollback_nor_abort",
     ),
     (
         "a required clean filter hangs",
-        "given up after `ralph.gitTimeout`, or ten minutes; then the same",
+        "git is stopped after `ralph.gitTimeout`, or ten minutes; then as above",
         "a_clean_filter_that_hangs_stops_neither_rollback_nor_abort",
     ),
     (
@@ -314,78 +322,78 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the agent leaves a configuration that git cannot read",
-        "the one of before the attempt is back, the agent's is kept",
+        "the configuration from before the attempt is restored, the agent's is kept",
         "a_configuration_that_git_cannot_read_is_replaced_by_the_one_of_before_the_attempt",
     ),
     (
         "the same, or `core.bare`, or a broken HEAD, and git-ralph is killed",
-        "the next command puts it right before it asks git",
+        "the next command repairs it before it runs git",
         "a_repository_that_git_refuses_after_a_kill_can_be_aborted",
     ),
     (
         "the git directory is on another file system than the work tree",
-        "what is moved aside is copied",
+        "files are copied aside instead of renamed",
         "what_is_in_the_way_is_moved_aside_even_if_the_git_directory_is_on_another_file_system",
     ),
     (
         "a ref names a missing object",
-        "the user's are back; another one is left alone and said, with what to type",
+        "the user's refs are restored; any other is left alone and reported, with the command to fix it",
         "a_ref_that_names_a_missing_object_stops_nothing",
     ),
     (
-        "the agent deletes, moves away or writes over objects, one by one or all of them",
-        "they have second names, and are back before git is asked; no branch is said to be broken",
+        "the agent deletes, moves or overwrites objects, some or all of them",
+        "they are restored from hard links before git runs; no branch is reported as broken",
         "objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_branch_is_said_to_be_broken",
     ),
     (
         "the agent destroys the commit of a branch",
-        "the branch is not said to be back",
+        "git-ralph does not claim that the branch is restored",
         "a_branch_whose_commit_was_destroyed_is_not_said_to_be_back",
     ),
-    ("the agent removes `shallow` from a shallow clone", "it is back", "a_shallow_clone_stays_one_that_git_can_read"),
+    ("the agent removes `shallow` from a shallow clone", "it is restored", "a_shallow_clone_stays_one_that_git_can_read"),
     ("a branch or tag is called HEAD", "nothing is confused", "a_branch_called_head_confuses_nobody"),
-    ("the agent removes `objects/info/alternates`", "it is back", "alternates_that_an_agent_removes_come_back"),
+    ("the agent removes `objects/info/alternates`", "it is restored", "alternates_that_an_agent_removes_come_back"),
     (
         "the agent makes the work tree or git's directories read-only",
-        "usable again, and said",
+        "permissions are restored, and reported",
         "directories_that_an_agent_makes_read_only_are_usable_again",
     ),
     (
         "the agent moves the git directory, or puts a file or another repository in its place",
-        "it is back; what was in its place is kept",
+        "it is moved back; whatever was in its place is kept",
         "a_git_directory_that_was_moved_or_replaced_is_back_in_its_place",
     ),
     (
-        "parts of the git directory become garbage, or of another kind",
-        "moved aside, and put back from what was recorded",
+        "parts of the git directory are overwritten with garbage, or replaced by another kind of file",
+        "moved aside, and restored from what was recorded",
         "parts_of_the_git_directory_that_are_garbage_or_of_another_kind_stop_nothing",
     ),
-    ("the agent deletes the git directory", "said as it is", "a_git_directory_that_was_deleted_is_named"),
+    ("the agent deletes the git directory", "reported as such", "a_git_directory_that_was_deleted_is_named"),
     (
-        "thousands of refs are to be put back",
-        "writing them has no time limit but `ralph.gitTimeout`",
+        "thousands of refs have to be restored",
+        "writing them has no time limit other than `ralph.gitTimeout`",
         "writing_refs_has_no_time_limit_of_questions",
     ),
     (
-        "files that git cannot add (`git~1`, `.GIT/`), or may not read",
-        "moved aside by a rollback; later attempts do not find them",
+        "files that git cannot add (`git~1`, `.GIT/`), or cannot read",
+        "moved aside by a rollback; later attempts do not see them",
         "files_that_git_cannot_add_are_moved_aside_and_spoil_no_later_attempt",
     ),
-    ("the same at an abort", "moved aside, and said", "an_abort_moves_aside_what_git_cannot_add_and_says_where"),
+    ("the same at an abort", "moved aside and reported", "an_abort_moves_aside_what_git_cannot_add_and_says_where"),
     (
         "the original branch has moved, or something could not be restored",
-        "the abort does not claim that it is as it was",
+        "the abort does not claim that everything is restored",
         "an_abort_does_not_say_that_a_branch_is_as_it_was_when_it_has_moved",
     ),
     ("What a cloned repository may hold", "", ""),
     (
         "`.gitmodules` names a path outside of the work tree",
-        "it is no submodule: nothing out there is touched",
+        "it is not treated as a submodule: nothing outside is touched",
         "a_path_in_gitmodules_that_leads_out_of_the_work_tree_is_no_submodule",
     ),
     (
         "`.gitmodules` names a repository that is not tracked as a submodule",
-        "it is no submodule",
+        "it is not treated as a submodule",
         "a_repository_that_gitmodules_names_but_git_does_not_track_is_no_submodule",
     ),
     (
@@ -401,13 +409,13 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("names that a shell would run", "quoted in every hint", "a_hint_can_be_pasted_whatever_the_names_in_it_are"),
     (
         "files with permissions for their owner alone",
-        "so are our copies of them",
+        "git-ralph's copies have the same permissions",
         "copies_of_files_that_are_for_their_owner_alone_are_so_too",
     ),
     ("What an agent does to the state of its run", "", ""),
     (
         "writes a verdict into the journal and kills git-ralph",
-        "the line is not believed: no chain vouches for it; it is kept beside the journal",
+        "the line is not believed, because it lacks the keyed digest; it is kept beside the journal",
         "a_verdict_that_an_agent_writes_into_the_journal_lands_nothing",
     ),
     (
@@ -417,83 +425,83 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "cuts the journal back to a moment before a landing",
-        "what was under way then is rolled back, not landed",
+        "the attempt in progress at that point is rolled back, not landed",
         "a_journal_that_is_cut_back_to_an_accepted_attempt_lands_nothing",
     ),
     (
         "the same where no key can be kept outside of the repository",
-        "an attempt that is under way is rolled back, not landed",
+        "an attempt in progress is rolled back, not landed",
         "without_a_key_an_attempt_that_is_under_way_is_not_landed_by_what_the_journal_says",
     ),
-    ("a garbage line in the journal", "every command goes on with what stands before it", "a_garbage_line_stops_no_command"),
+    ("a garbage line in the journal", "every command continues with the lines before it", "a_garbage_line_stops_no_command"),
     (
         "truncates the journal, or puts a FIFO, a directory or a link in its place, and kills git-ralph",
-        "`status` answers, `abort` gets home",
+        "`status` works, `abort` restores the original state",
         "an_abort_gets_home_whatever_an_agent_has_made_of_the_journal",
     ),
     (
-        "does that while git-ralph lives",
+        "does that while git-ralph is running",
         "the journal is written again from memory",
         "a_journal_that_an_agent_spoils_is_written_again_from_memory",
     ),
     (
-        "spoils the copy of the user's index",
-        "the index is made anew from what was staged",
+        "corrupts the copy of the user's index",
+        "the index is rebuilt from what was staged",
         "a_spoilt_copy_of_the_users_index_is_made_anew_from_what_was_staged",
     ),
     (
-        "edits our copies of the configuration",
-        "the copy outside of the repository counts",
+        "edits git-ralph's copies of the configuration",
+        "the copy outside the repository counts",
         "a_configuration_that_an_agent_writes_into_our_copy_is_not_the_users",
     ),
     (
-        "sets assume-unchanged or skip-worktree in our own index",
+        "sets assume-unchanged or skip-worktree in git-ralph's private index",
         "that index is not used",
         "bits_in_the_private_index_that_hide_files_do_not_blind_a_rollback",
     ),
     ("plants links in the run's directory", "not followed, moved aside", "links_that_an_agent_plants_are_not_followed"),
     (
         "calls `git ralph abort` and the like",
-        "refused, but for commands that only read",
+        "refused, except for commands that only read",
         "commands_that_change_something_are_refused_inside_an_attempt",
     ),
     (
         "leaves a request such as `done` for the loop, by a command or as a file",
-        "the command is refused, the file is not looked at",
+        "the command is refused, the file is ignored",
         "an_agent_can_leave_no_request_for_the_loop",
     ),
     ("deletes or replaces the lock file", "the lock is still held", "a_lock_that_an_agent_deletes_or_replaces_is_still_held"),
     (
         "deletes refs below `refs/ralph/`, or all refs, and runs `gc --prune=now`",
-        "they come back with their objects",
+        "they are restored with their objects",
         "refs_below_refs_ralph_that_an_agent_deletes_come_back_with_their_objects",
     ),
     (
-        "moves a rescue elsewhere",
-        "it is what it was, the other commit is kept",
+        "moves a rescue ref",
+        "it is restored, the other commit is kept",
         "a_rescue_that_an_agent_moves_elsewhere_is_what_it_was_and_the_other_commit_is_kept",
     ),
     (
-        "what was staged is deleted from the repository for good",
-        "`abort` installs an index that git can use, and says what is missing",
+        "staged content is deleted from the repository for good",
+        "`abort` installs an index that git can use, and reports what is missing",
         "an_abort_installs_no_index_whose_objects_are_gone",
     ),
     ("What is in the tree", "", ""),
     ("ignored files, and `.gitignore` vanishes", "never committed, never removed", "ignored_files_are_neither_committed_nor_removed"),
-    ("small ignored files are deleted", "they come back", "small_ignored_files_that_the_agent_deletes_come_back"),
+    ("small ignored files are deleted", "they are restored", "small_ignored_files_that_the_agent_deletes_come_back"),
     (
         "small ignored files are edited by an attempt that fails",
-        "as before; its versions are in the run's directory",
+        "restored; the agent's versions are in the run's directory",
         "small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_are_kept",
     ),
     (
         "small ignored files are edited by attempts that land",
-        "they stay edited, every version before is kept; an abort restores the one of before the start",
+        "they stay edited, every earlier version is kept; an abort restores the version from before the start",
         "an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_is_kept",
     ),
     (
         "a small ignored file that one attempt made is edited or deleted by a later one",
-        "it stays so; a copy of every earlier version is in the run's directory",
+        "it stays edited or deleted; a copy of every earlier version is in the run's directory",
         "an_ignored_file_that_one_attempt_makes_and_a_later_one_edits_or_deletes_is_kept_as_a_copy",
     ),
     (
@@ -502,7 +510,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "an_ignored_file_that_a_command_of_the_users_makes_between_two_attempts_is_copied_before_the_second",
     ),
     (
-        "ignored files and directories are changed of which there is no copy",
+        "ignored files and directories that were not copied are changed",
         "rollback and abort name them",
         "what_is_ignored_and_cannot_be_restored_is_named",
     ),
@@ -513,17 +521,17 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the user's repositories inside the work tree (untracked, gitlinks, ignored) are edited, rewound, deleted or cleaned away",
-        "as before after a failed attempt and an abort; what they had become is moved aside",
+        "restored after a failed attempt and by an abort; the changed versions are moved aside",
         "repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them",
     ),
     (
         "attempts that land change them",
-        "they stay changed, every state before is kept; an abort restores that of before the start",
+        "they stay changed, every earlier state is kept; an abort restores the state from before the start",
         "a_repository_of_the_users_that_landed_attempts_change_stays_so_until_an_abort",
     ),
     (
-        "an attempt changes what is staged in one of them, and nothing else",
-        "as before after a failed attempt and an abort; an index that git only refreshes is no change",
+        "an attempt changes only the index of one of them",
+        "restored after a failed attempt and by an abort; an index that git merely refreshes does not count as changed",
         "what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt_and_an_abort",
     ),
     (
@@ -533,47 +541,47 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "files and directories change places",
-        "as before; ignored files in the way are moved, not removed",
+        "restored; ignored files in the way are moved, not removed",
         "files_and_directories_that_change_places_come_back_with_what_was_ignored_in_them",
     ),
-    ("a directory becomes a link out of the repository", "what is outside is not touched", "a_link_out_of_the_repository_is_not_followed"),
+    ("a directory becomes a link out of the repository", "the outside is not touched", "a_link_out_of_the_repository_is_not_followed"),
     (
-        "names with newlines, quotes, or bytes that are no UTF-8",
+        "names with newlines, quotes, or bytes that are not UTF-8",
         "kept and restored",
         "names_that_are_no_utf8_or_hold_newlines_are_kept_and_restored",
     ),
-    ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git is not blocked for ever", "fifos_and_sockets_stop_nobody"),
-    ("modes and dangling links", "as before", "modes_and_links_survive_a_failed_attempt"),
+    ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git does not block on them", "fifos_and_sockets_stop_nobody"),
+    ("modes and dangling links", "restored", "modes_and_links_survive_a_failed_attempt"),
     (
-        "rules (`.gitattributes`) that an attempt or a landed story brings, and files that it converts",
-        "byte for byte as before after rollback, undo and abort",
+        "an attempt or a landed story adds `.gitattributes` rules and converts files",
+        "restored byte for byte by rollback, undo and abort",
         "rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind",
     ),
     (
         "binary data and lone CRs under a plain `text`",
-        "byte for byte as before",
+        "restored byte for byte",
         "what_is_set_to_text_and_looks_like_none_comes_back_as_it_was",
     ),
     (
-        "a required filter that cannot be run any more",
-        "files come back without it, small ones byte for byte",
+        "a required filter can no longer be run",
+        "files are restored without it, small ones byte for byte",
         "a_filter_that_cannot_be_run_does_not_stop_a_rollback_or_an_abort",
     ),
     (
-        "the agent turns sparse checkout off and writes where files are left out",
-        "that is moved aside, sparse checkout is as it was",
+        "the agent turns sparse checkout off and writes to excluded paths",
+        "those files are moved aside, sparse checkout is restored",
         "what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt",
     ),
     ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "files_that_are_not_for_everybody_stay_so"),
     ("directories with mode 0700, 0750", "the same after rollback and abort", "directories_that_are_not_for_everybody_stay_so"),
     (
-        "files of the user's where sparse checkout leaves files out",
-        "kept, landed and given back like all others",
+        "the user has files at paths that sparse checkout excludes",
+        "kept, landed and restored like all others",
         "what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_and_abort",
     ),
     (
         "the agent breaks the `.git` of a submodule",
-        "it is moved aside, the rollback goes on",
+        "it is moved aside, and the rollback continues",
         "a_submodule_whose_git_file_an_agent_breaks_does_not_stop_a_rollback",
     ),
     (
@@ -588,22 +596,22 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "CRLF under `text=auto` or `autocrlf`, mode 0600, empty directories",
-        "byte for byte as before",
+        "restored byte for byte",
         "raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort",
     ),
     (
         "dirty submodules, and an agent that edits, commits in or deletes them",
-        "as before; what they had become is kept in them",
+        "restored; the changed state is saved in refs of the submodule",
         "submodules_come_back_with_their_dirty_files",
     ),
     (
         "stories that land write in a submodule without committing there, then `undo`",
-        "every state is kept in the submodule, the undo restores that of its checkpoint",
+        "every state is saved in refs of the submodule, the undo restores the state at its checkpoint",
         "every_state_of_a_submodule_between_landed_stories_is_kept_and_an_undo_restores_it",
     ),
     (
-        "a second run of the change rescues something in the same submodule",
-        "under another name",
+        "a second run of the change saves something in the same submodule",
+        "it uses another ref name",
         "a_second_run_leaves_what_the_first_has_rescued_in_a_submodule",
     ),
     (
@@ -612,75 +620,75 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_submodule_that_a_failed_attempt_adds_goes_with_it",
     ),
     (
-        "a submodule is there that no index names, because the user has stashed what did",
-        "it comes back as any other, also when the attempt lands",
+        "a submodule that is not in the index, because the user has stashed the commit that adds it",
+        "it is restored like any other, also when the attempt lands",
         "a_submodule_that_only_the_stash_names_comes_back_whatever_an_attempt_does_to_it",
     ),
     (
-        "deletes `.git/modules`, or puts another repository in the place of a submodule",
-        "the submodule is back with its own commits; what was in its place is moved aside",
+        "the agent deletes `.git/modules`, or replaces a submodule with another repository",
+        "the submodule is restored with its own commits; the other repository is moved aside",
         "a_submodule_comes_back_when_an_attempt_deletes_its_git_directory_or_puts_another_repository_in_its_place",
     ),
     (
-        "removes or edits a linked work tree that is inside the work tree",
-        "one that was removed is back, with what was staged there; edits stay, and there is a copy from before",
+        "the agent removes or edits a linked work tree inside the work tree",
+        "a removed one is restored, with its index; edits stay, and there is a copy from before",
         "a_linked_work_tree_inside_the_work_tree_comes_back_when_an_attempt_removes_it_and_is_left_alone_when_it_is_edited",
     ),
     (
         "another user, such as root in a container, makes files during the attempt",
-        "rescued, or moved aside where only that user may read them, and restored",
+        "saved, or moved aside where only that user can read them; the work tree is restored",
         "files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_moved_aside_and_restored",
     ),
     (
         "the same in directories of that user",
-        "rescued; rollback and abort restore the rest, name what stays, and say what to type",
+        "saved; rollback and abort restore the rest, name the files that stay, and print the command to fix them",
         "files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_named_with_what_to_type",
     ),
     (
         "the same in directories that only that user may look into",
-        "named by rollback and abort; a directory that was so before the run is left alone",
+        "named by rollback and abort; a directory that was unreadable before the run is left alone",
         "a_directory_that_only_another_owner_may_look_into_is_named_by_rollback_and_abort_and_one_of_before_the_run_is_not",
     ),
     (
         "read-only directories, unreadable files and directories",
-        "opened up, rescued, restored",
+        "made readable, saved, restored",
         "read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored",
     ),
     (
-        "writes into every file that holds a secret, copies of the run among them, or deletes all of the run's files",
-        "the ignored file is as it was: the vault has a copy",
+        "the agent overwrites an ignored file and all its copies in the run's directory, or deletes all of the run's files",
+        "the ignored file is restored from a copy outside the repository",
         "an_ignored_file_comes_back_when_an_attempt_writes_into_its_copies_or_deletes_all_of_them",
     ),
-    ("names that differ in case only", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
+    ("names that differ only in case", "both are kept", "a_name_that_changes_its_case_is_not_lost"),
     (
-        "a file as big as 64 MiB",
-        "kept, landed and restored by git alone; our own memory stays small",
+        "a 64 MiB file",
+        "kept, landed and restored by git; git-ralph's own memory use stays small",
         "a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory",
     ),
     ("What the user does", "", ""),
     (
         "stages something while the index has conflicts, then edits the file",
-        "it is kept with the rest; each version in conflict has a name of its own",
+        "it is saved with the rest; each conflicting version has a name of its own",
         "what_is_only_staged_beside_a_conflict_stays_reachable",
     ),
     (
         "makes an ignored file or a repository between a stop or a kill and `resume`, and the next attempt deletes it",
-        "it comes back",
+        "it is restored",
         "an_ignored_file_and_a_repository_that_the_user_makes_before_a_resume_come_back",
     ),
     (
-        "commits on a branch after a kill, and git is killed while it is asked about it",
-        "an error with words; the branch is not set back",
+        "commits on a branch after a kill, and git is killed while git-ralph examines the branch",
+        "a clear error; the branch is not reset",
         "a_branch_that_moves_on_is_not_set_back_when_git_is_killed_while_it_is_asked",
     ),
     (
         "makes a file that git cannot add, then resumes",
-        "refused before an agent can lose it",
+        "refused before an agent could lose it",
         "an_edit_that_git_cannot_keep_is_refused_before_an_agent_can_lose_it",
     ),
     (
         "edits a file while a rollback is restoring it",
-        "the edit is moved aside and reported, the loop goes on",
+        "the edit is moved aside and reported, the loop continues",
         "an_edit_between_the_snapshot_and_the_end_of_a_rollback_is_moved_aside_and_stops_nothing",
     ),
     (
@@ -688,23 +696,23 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the edit is moved aside and reported",
         "an_edit_during_an_abort_an_undo_or_a_cleanup_is_moved_aside",
     ),
-    ("edits while the agent works", "part of the checkpoint, or in the rescue", "user_edits_during_the_loop"),
+    ("edits while the agent works", "part of the checkpoint, or in the rescue ref", "user_edits_during_the_loop"),
     (
         "edits between a stop and `resume`",
-        "part of the next checkpoint, given back by a failed attempt",
+        "part of the next checkpoint; a failed attempt gives them back",
         "edits_between_a_clean_stop_and_the_resume_are_kept_and_go_into_the_next_checkpoint",
     ),
     (
-        "edits that the agent then discards",
+        "edits, and the agent then discards the edits",
         "reachable under a ref",
         "edits_that_were_adopted_stay_reachable_whatever_the_agent_makes_of_them",
     ),
     (
         "staged, unstaged, intent-to-add, deletions, renames, untracked, then `abort`",
-        "index and work tree as before, the index to the byte",
+        "index and work tree are restored, the index byte for byte",
         "abort_gives_everything_back_as_it_was",
     ),
-    ("content that is only staged", "reachable over `finish` and `abort`", "what_is_only_staged_stays_reachable_over_finish_and_abort"),
+    ("has content that is only staged", "reachable over `finish` and `abort`", "what_is_only_staged_stays_reachable_over_finish_and_abort"),
     (
         "stages something, deletes the file, then resumes",
         "it is kept under a ref before the attempt starts",
@@ -715,7 +723,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "it is kept under a ref and reported",
         "what_is_only_staged_during_a_landed_attempt_is_kept_and_said",
     ),
-    ("starts a second run on a kept branch", "the branch and its rescues are kept", "a_kept_branch_is_not_lost_by_a_second_start"),
+    ("starts a second run on a kept branch", "the branch and its rescue refs are kept", "a_kept_branch_is_not_lost_by_a_second_start"),
     ("`start --restart` of an open run", "the old run is kept", "a_second_start_of_an_open_run_is_refused_and_restart_rescues_it"),
     (
         "the original branch moves on and conflicts",
@@ -724,7 +732,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the original branch is deleted, renamed, or checked out elsewhere",
-        "refused with words",
+        "refused with an explanation",
         "an_original_that_is_gone_or_in_use_is_refused_with_words",
     ),
     (
@@ -734,28 +742,28 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "git-ralph is suspended or frozen, or the machine sleeps, for longer than an agent may be silent",
-        "the attempt goes on: that time counts neither as silence nor as working time",
+        "the attempt continues: that time counts neither as silence nor as working time",
         "time_in_which_git_ralph_was_stopped_is_no_silence_of_the_agent",
     ),
     (
         "the terminal is resized while a loop runs",
-        "the live view fits again, no line of an event is lost",
+        "the live view adapts, no event line is lost",
         "the_live_view_survives_resizes_and_no_event_line_is_lost",
     ),
     (
         "git-ralph is ended by SIGTERM, or panics, while it reads keys",
-        "the terminal has its own settings again",
+        "the terminal's settings are restored",
         "a_terminal_has_its_settings_again_after_a_panic",
     ),
     ("Isolated runs", "", ""),
     (
-        "the agent deletes refs, expires reflogs, runs `gc`, removes its `.git`, plants settings, hooks and filters",
-        "the checkout, its index, refs and stash stay byte for byte as they were; nothing that the agent configured is run by git-ralph",
+        "the agent deletes refs, expires reflogs, runs `gc`, removes its `.git`, adds settings, hooks and filters",
+        "the checkout, its index, refs and stash are unchanged to the byte; git-ralph runs nothing that the agent configured",
         "the_checkout_is_byte_for_byte_the_same_whatever_the_agent_does_in_its_own_git",
     ),
     (
         "the agent pushes, to a remote or to a path",
-        "refused, with a sentence that says who may push; it can fetch, commit and see all branches and tags",
+        "refused, with an explanation; it can fetch, commit and see all branches and tags",
         "a_clone_has_the_users_branches_tags_remotes_and_settings_and_cannot_push",
     ),
     (
@@ -795,23 +803,23 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the user changes `setup` or `.worktreeinclude` during a run",
-        "the next `resume` sets the clones up again; edits of the user's in them are saved",
+        "the next `resume` sets the clones up again; the user's edits in them are saved",
         "a_setup_that_the_user_changes_runs_again_with_the_next_resume",
     ),
     (
         "the clones would be inside a repository, or where something else is",
-        "refused before anything is made",
+        "refused before anything is created",
         "workspaces_are_never_made_inside_a_repository_or_over_something_else",
     ),
-    ("a command is typed inside a clone", "it is about the run of that clone", "commands_work_from_inside_a_workspace"),
+    ("a command is typed inside a clone", "it applies to the run of that clone", "commands_work_from_inside_a_workspace"),
     (
         "the agent deletes its clone, or puts a link in its place",
-        "the clone is made again; nothing behind the link is touched",
+        "the clone is created again; nothing behind the link is touched",
         "an_agent_that_deletes_or_replaces_its_workspace_harms_nothing_else",
     ),
     (
         "git-ralph is killed while an agent works in a clone",
-        "`resume` ends the agent, saves what it left, and goes on",
+        "`resume` terminates the agent, saves its work, and continues",
         "an_isolated_run_that_is_killed_goes_on_where_it_was",
     ),
     (
@@ -826,7 +834,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the user edits that file in the checkout meanwhile",
-        "reported once per loop and in `status`, with the way to bring the edit in",
+        "reported once per loop and in `status`, with the commands that bring the edit in",
         "an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_branch",
     ),
     ("sha256 objects, reftable refs, an unborn branch", "works", "all_kinds_of_repositories_can_be_isolated"),
@@ -856,14 +864,14 @@ const TABLE: &[(&str, &str, &str)] = &[
         "commits_of_a_user_on_the_branch_are_part_of_the_result_and_kept_by_an_abort",
     ),
     (
-        "the user works in a clone, commits or stages something there, and closes the run",
-        "what is there is saved under a ref with its commits before the clones are removed",
+        "the user commits, stages or edits something in a clone, and closes the run",
+        "everything is saved under a ref, with its commits, before the clones are removed",
         "what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed",
     ),
     ("Several stories at once", "", ""),
     (
-        "stories that do not need each other",
-        "they are worked on at the same time, and all of them land",
+        "stories that do not depend on each other",
+        "they are worked on at the same time, and all land",
         "stories_that_do_not_need_each_other_are_worked_on_at_the_same_time_and_all_land",
     ),
     (
@@ -872,13 +880,13 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it",
     ),
     (
-        "two stories pass their gates apart, and fail them together",
+        "two stories pass the gates separately, but not together",
         "the gates run on the merge, and the second story is attempted again",
         "two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested",
     ),
     (
-        "a slow story is overtaken again and again",
-        "after the second time nothing lands before it",
+        "other stories keep landing before a slow one",
+        "after the second conflict nothing lands before it",
         "a_story_that_is_beaten_twice_lands_before_any_other",
     ),
     (
@@ -888,7 +896,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "stories depend on each other, or touch the same paths",
-        "they wait for each other",
+        "they do not run at the same time",
         "stories_with_after_wait_and_those_that_touch_the_same_paths_do_not_run_together",
     ),
     (
@@ -899,7 +907,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("`--limit` with several jobs", "no more stories are started than may land", "a_limit_on_stories_holds_over_all_workspaces"),
     (
         "`stop --now`, Ctrl-C or `kill -9` while several agents work",
-        "all of them are ended, their work is saved, and `resume` lands everything",
+        "all of them are ended, their work is saved, and `resume` completes the run",
         "a_stop_ends_all_agents_and_resume_lands_everything",
     ),
     ("several agents reach a usage limit", "the run pauses once", "one_usage_limit_pauses_all_workspaces_once"),
@@ -914,68 +922,80 @@ const TABLE: &[(&str, &str, &str)] = &[
         "marks_of_stories_that_land_at_the_same_time_do_not_conflict",
     ),
     (
-        "notices of attempts that overlap",
-        "`log` shows each with the attempt that it is about",
+        "notices of overlapping attempts",
+        "`log` shows each with its own attempt",
         "log_shows_a_notice_with_the_attempt_that_it_is_about_also_when_another_one_lands_first",
     ),
     (
-        "an agent merges a branch in another way than a story that has landed",
-        "its changes since its base are merged; nothing that has landed is taken back",
+        "an agent merges a branch differently from a story that has landed",
+        "its changes since its base are merged; nothing that has landed is reverted",
         "a_merge_of_the_agents_own_takes_back_nothing_that_another_story_has_landed",
     ),
-    ("What clients say", "", ""),
+    ("Error messages of clients", "", ""),
     (
-        "a client's words only sound like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",
-        "not waited for; the sentences of each client are a table",
+        "an error message only sounds like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",
+        "git-ralph does not wait: the messages of each client are in a table",
         "no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_that_must_be_set_up",
     ),
     (
         "a login has expired, an organisation is disabled or paused, credits or budgets are used up, a model does not exist",
-        "the loop ends at once, in the client's words; no retry is spent",
+        "the loop ends at once and quotes the client; no retry is used",
         "an_expired_login_or_used_up_credits_end_the_loop_at_once_and_cost_no_retry",
     ),
     (
-        "a usage limit is still there after every wait for it",
-        "the loop ends after 10 waits in a row, after 30 if no time was told; the run stays open",
+        "a usage limit is still in force after every wait",
+        "the loop ends after 10 waits in a row, or 30 if the client gives no reset time; the run stays open",
         "a_limit_that_is_there_after_every_wait_ends_the_loop_and_a_resume_tries_again",
     ),
-    ("anything at all happens again and again", "every loop ends", "every_play_ends_whatever_happens_again_and_again_forever"),
+    ("the same failure repeats without end", "the loop ends", "every_play_ends_whatever_happens_again_and_again_forever"),
     (
-        "a reset is told in another time zone, or in words that are not understood",
-        "the right moment, or a wait of unknown length, never a wrong time",
+        "a reset time is given in another time zone, or in a form git-ralph does not understand",
+        "the right moment, or a wait of unknown length; never a wrong time",
         "a_reset_is_the_same_moment_wherever_the_machine_is",
     ),
-    ("What the surroundings say", "", ""),
-    ("hooks of every kind that fail", "none runs", "no_hook_runs_and_none_can_stop_a_checkpoint"),
-    ("`ralph.hooks = true` and a failing hook", "a red gate", "with_ralph_hooks_a_failing_hook_is_a_red_gate"),
-    ("`commit.gpgSign` with no agent", "not signed, unless `ralph.sign` says so", "a_signature_is_made_only_if_ralph_sign_says_so"),
+    ("The environment", "", ""),
+    ("failing hooks of every kind", "none runs", "no_hook_runs_and_none_can_stop_a_checkpoint"),
+    ("`ralph.hooks = true` and a failing hook", "a failed gate", "with_ralph_hooks_a_failing_hook_is_a_red_gate"),
+    (
+        "`commit.gpgSign` is set, but no signing agent is available",
+        "not signed, unless `ralph.sign` is true",
+        "a_signature_is_made_only_if_ralph_sign_says_so",
+    ),
     (
         "templates, editors, pagers, aliases, fsmonitor, split index, gc, autocrlf, …",
         "nothing changes",
         "the_users_configuration_changes_nothing",
     ),
-    ("`GIT_DIR`, `GIT_INDEX_FILE`, … in the environment", "nothing else is touched", "git_variables_of_the_surroundings_change_nothing"),
-    ("sha256 and reftable repositories", "as any other", "other_formats_of_repositories_work"),
-    ("the user's sparse checkout and filters", "as they are", "a_users_sparse_checkout_and_filters_stay_as_they_are"),
-    ("assume-unchanged and skip-worktree", "edits are saved, and hidden again", "hidden_edits_are_saved_and_stay_hidden"),
+    (
+        "`GIT_DIR`, `GIT_INDEX_FILE`, … in the environment",
+        "only the repository in question is touched",
+        "git_variables_of_the_surroundings_change_nothing",
+    ),
+    ("sha256 and reftable repositories", "work like any other", "other_formats_of_repositories_work"),
+    ("the user has sparse checkout and filters", "they stay as they are", "a_users_sparse_checkout_and_filters_stay_as_they_are"),
+    ("assume-unchanged and skip-worktree", "edits are saved, and the flags are restored", "hidden_edits_are_saved_and_stay_hidden"),
     (
         "unborn branch, detached HEAD, linked work tree, submodule",
-        "back to where it started",
+        "the run returns to where it started",
         "a_run_from_an_unborn_branch_goes_back_to_it",
     ),
     (
         "a run inside a submodule is killed",
-        "finished as any other",
+        "it can be finished like any other",
         "a_run_inside_a_submodule_and_with_a_separate_git_directory_finishes_after_a_kill",
     ),
-    ("a repository of somebody else's (`safe.directory`)", "git's own words", "a_repository_of_somebody_elses_is_refused_in_gits_words"),
     (
-        "rebase, cherry-pick, revert, bisect, conflicts, or the branch checked out elsewhere",
+        "a repository that belongs to another user (`safe.directory`)",
+        "refused with git's own message",
+        "a_repository_of_somebody_elses_is_refused_in_gits_words",
+    ),
+    (
+        "a rebase, cherry-pick, revert or bisect in progress, conflicts, or the branch checked out elsewhere",
         "refused, nothing touched",
         "starting_in_the_middle_of_something_is_refused_and_changes_nothing",
     ),
     (
-        "a merge is under way, a branch `ralph` exists, a bare repository",
+        "a merge in progress, a branch called `ralph`, a bare repository",
         "refused, nothing touched",
         "starting_where_it_cannot_work_changes_nothing",
     ),
@@ -983,62 +1003,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("the disk is read-only", "a clear error; works again when it is not", "a_read_only_disk_is_a_clear_error_and_nothing_is_lost"),
 ];
 
-const LIMITS: &str = "\n## Limits\n\n\
-         In place, the agent runs as the user, in the user's checkout, and can write wherever the user can. These are not protected:\n\n\
-         - The git directory as a whole: `rm -rf .git` takes everything, and only a copy outside of the repository helps.\n\
-         - Everything outside of the work tree and its git directory: other checkouts, linked work trees elsewhere, the home directory,\n  \
-         remotes that the agent pushes to.\n\
-         - Ignored directories such as `node_modules`, and big ignored files: see below.\n\
-         - Repositories inside the work tree that are too big to be copied: see below.\n\
-         - The run's own files against an agent that writes into each of them under its first name: second names are links to the same\n  \
-         file. The journal, the records of an attempt and the index of before the run are vouched for from outside of the repository;\n  \
-         so are copies of ignored files. Copies of repositories are not.\n\
-         - The requests that `hint`, `skip`, `retry`, `done` and `edit` leave for a running loop, against an agent that writes to the user's\n  \
-         state directory (`~/.local/state/git-ralph`): they are there beside the key of the journal. Without such a directory a loop\n  \
-         that works in place takes no requests.\n\n\
-         `--isolate` takes these away, but for what is outside of the work tree and the git directory: there the agent has a private clone\n\
-         and sees neither the checkout nor its git directory.\n\nIn detail:\n\n\
-         - A private clone is no sandbox: an agent that writes to absolute paths can still change your checkout and its `.git`, and what it\n  \
-         did there is not noticed.\n\
-         - Ignored files of a private clone stay from story to story; those that were copied are copied again if they differ.\n\
-         - A promise is the agent's word. What it says of failures in the middle of a sentence is not understood; that is what gates are for.\n\
-         - What the user or a gate changes in the files while the gates run lands with the attempt: the gates are not run again. Work of an\n  \
-         attempt that was accepted before a kill passes them again before it lands.\n\
-         - Several attempts that land together are tested by one run of each gate, which sees `RALPH_STORY` of the first of them.\n\
-         - All that a plain command prints is its message, so a line such as `FAILED: a.o` of a build tool spoils its promise. Such an agent\n  \
-         should print its answer only, or be named with its `ralph.<name>.format`.\n\
-         - Ignored directories, and ignored files over 1 MiB each or 32 MiB together, are not copied: what an agent deletes or edits\n  \
-         there stays so. Rollback names such files, abort also such directories. All copies of a run together take 128 MiB at most;\n  \
-         as that fills up, only ever smaller files are copied.\n\
-         - Ignored files come back that were there at the start or when the run was resumed, and those that rules of a landed story made\n  \
-         ignored. Ignored files that an attempt makes are copied before every later attempt, but not put back. `undo` leaves edits of\n  \
-         ignored files as they are; the copies from before are in the run's directory, in `ignored-files/`.\n\
-         - A repository inside the work tree with more than 20,000 files, or with more than 32 MiB beside its objects, is not copied;\n  \
-         `start` names it. The same holds for repositories inside ignored directories, unless the directory is the repository, and for\n  \
-         git directories of submodules, which are named when they are lost.\n\
-         - A linked work tree inside the work tree is another place to work in: its files are copied, and come back when all of it is\n  \
-         removed, but edits in it are not turned back.\n\
-         - A file that a rollback, an undo or an abort writes again is a new file: hard links to it are split, its extended attributes\n  \
-         are those of a new file, and its modification time is that of the restoring. Copied ignored files keep their times.\n\
-         - A program that keeps a file open while the work tree is being restored, and writes to it afterwards, writes to the version\n  \
-         that was taken out.\n\
-         - A stash entry that an attempt made before git-ralph was killed cannot be told from one of the user's: it stays in the stash.\n\
-         - Files with mixed line ends, or behind a filter, over 1 MiB each or 32 MiB together come back as a checkout writes them.\n\
-         - Permissions that are the usual ones at the start, and that an attempt changes without git noticing, are not put back.\n\
-         - What is in a submodule is kept in the submodule's own refs, not in the rescue of the attempt; submodules of submodules\n  \
-         are not looked into.\n\
-         - What the user changes in `.git/config` or the hooks while an attempt runs goes with it when it fails; it is kept in the\n  \
-         run's directory.\n\
-         - A complaint of a client that is not in the table of sentences (`src/agent/sentences.rs`) is judged by its status and a few\n  \
-         words. A plain command is read only at its last line.\n\
-         - An agent that moves the git directory away and outlives a killed git-ralph leaves a work tree without a repository: move it\n  \
-         back by hand, then resume or abort.\n\
-         - A filter that hangs while files are written, not read, is given up only if `ralph.gitTimeout` is set.\n\
-         - Files in a directory of another owner can be neither removed nor replaced: they stay as they are, no later checkpoint has those\n  \
-         that a failed attempt added, and the command that puts them right is said.\n";
-
 fn page() -> String {
-    let mut page = "# Reliability\n\nWhat can happen to a run, what happens then, and the test in `tests/suite/` that shows it. The table is written by\n`RALPH_BLESS=1 cargo test reliability` and compared by every other run. What is known not to be covered is below it.\n".to_owned();
+    let mut page = "# Reliability\n\nWhat can go wrong during a run, what git-ralph does about it, and the test in `tests/suite/` that shows it. The tables come from\n`tests/suite/reliability.rs`; `RALPH_BLESS=1 cargo test reliability` rewrites this page. What is not covered is in [limits](limits.md).\nThe idea behind the tables is in [what is never lost](never-lost.md).\n".to_owned();
     for (hazard, happens, test) in TABLE {
         if test.is_empty() {
             let _ = write!(page, "\n## {hazard}\n\n| hazard | what happens | test |\n|---|---|---|\n");
@@ -1046,7 +1012,6 @@ fn page() -> String {
             let _ = writeln!(page, "| {hazard} | {happens} | `{test}` |");
         }
     }
-    page.push_str(LIMITS);
     page
 }
 

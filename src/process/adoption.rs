@@ -1,6 +1,5 @@
 //! Adoption of orphans: a process below us that loses its parent becomes our child, and who is whose child.
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,11 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::identity::Identity;
-use super::stat::Stat;
-use super::survivors::processes;
-
-/// How often the kernel's list of our children is read for two of the same.
-const READINGS: u32 = 8;
+use super::platform::{self, Stat, own_children, processes};
 
 /// However many end at once, they are looked for no more often than this.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -59,15 +54,9 @@ async fn reap_as_they_end() {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn set_adopter(adopter: Option<Pid>) {
-    // A kernel that refuses leaves us with what the mark finds.
-    let done = rustix::process::set_child_subreaper(adopter).is_ok();
-    ADOPTS.store(done && adopter.is_some(), Ordering::Relaxed);
+    ADOPTS.store(platform::set_adopter(adopter), Ordering::Relaxed);
 }
-
-#[cfg(not(target_os = "linux"))]
-fn set_adopter(_: Option<Pid>) {}
 
 /// Whether a process below us that loses its parent becomes our child.
 pub(super) fn adopts() -> bool {
@@ -127,37 +116,6 @@ pub(super) fn reap() {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
-}
-
-/// Our children by the kernel's own list, if it keeps one: to look at every process of a machine takes longer than a git.
-///
-/// The list may leave somebody out while another one ends, so it counts only when it is the same twice.
-fn own_children() -> Option<Vec<u32>> {
-    let mut before = listed_children()?;
-    for _ in 0..READINGS {
-        let now = listed_children()?;
-        if now == before {
-            return Some(now);
-        }
-        before = now;
-    }
-    None
-}
-
-fn listed_children() -> Option<Vec<u32>> {
-    let own = std::process::id();
-    let mut children = Vec::new();
-    for task in fs::read_dir("/proc/self/task").ok()? {
-        let task = task.ok()?;
-        match fs::read_to_string(task.path().join("children")) {
-            Ok(list) => children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
-            // A thread may end, and leaves its children to another one; the process does not.
-            Err(_) if task.file_name() != own.to_string().as_str() => {}
-            Err(_) => return None,
-        }
-    }
-    children.sort_unstable();
-    Some(children)
 }
 
 fn children_of(parent: u32, parents: &[(u32, u32)]) -> Vec<u32> {

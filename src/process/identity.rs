@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::stat::Stat;
-use super::survivors::has_open;
+use super::platform::{Stat, executable_of, has_open};
 
 /// One process, for all time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +69,5 @@ fn born(pid: u32) -> Option<u64> {
 /// Whether a process runs the same executable as this one.
 #[must_use]
 pub fn is_same_program(pid: u32) -> bool {
-    let exe = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
-    exe("self").is_some_and(|own| exe(&pid.to_string()) == Some(own))
+    executable_of(std::process::id()).is_some_and(|own| executable_of(pid) == Some(own))
 }

@@ -11,6 +11,8 @@ use std::ptr;
 
 use rustix::process::Pid;
 
+use super::platform::SPAWN_SETSID;
+
 /// What a child must not ignore because we do: to the first four it could not be ended politely, as under `nohup … &`.
 const TAKEN_SERIOUSLY: [c_int; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
 
@@ -113,7 +115,7 @@ impl Attributes {
             Attributes(attributes.assume_init())
         };
         let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
-        let flags = c_short::try_from(flags).map_err(io::Error::other)? | libc::POSIX_SPAWN_SETSID;
+        let flags = c_short::try_from(flags).map_err(io::Error::other)? | SPAWN_SETSID;
         let (default, mask) = (signals(&TAKEN_SERIOUSLY), signals(&[]));
         let to = &raw mut *attributes.0;
         // SAFETY: the attributes are initialized, and the sets are copied.

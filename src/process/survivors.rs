@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::adoption;
 use super::identity::Identity;
-use super::stat::Stat;
+use super::platform::{Stat, has_entry, has_locked, has_open, name_of, processes};
 
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
@@ -83,28 +82,14 @@ impl Trail {
 #[must_use]
 pub fn holders_of(path: &Path) -> Vec<u32> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
-    processes().filter(|pid| *pid != std::process::id()).filter(|pid| has_open(*pid, &wanted)).collect()
+    others().filter(|pid| has_open(*pid, &wanted)).collect()
 }
 
 /// The processes, but for this one, that hold a lock on the file; who only reads it does not.
 #[must_use]
 pub fn lockers_of(path: &Path) -> Vec<u32> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
-    let holds = |pid: &u32| {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        entries.flatten().any(|entry| {
-            let same = fs::metadata(entry.path()).is_ok_and(|file| file.ino() == wanted.ino() && file.dev() == wanted.dev());
-            let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
-            same && fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
-        })
-    };
-    processes().filter(|pid| *pid != std::process::id()).filter(holds).collect()
-}
-
-/// Whether a process has a file open.
-pub(super) fn has_open(pid: u32, wanted: &fs::Metadata) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok()).any(|file| file.ino() == wanted.ino() && file.dev() == wanted.dev())
+    others().filter(|pid| has_locked(*pid, &wanted)).collect()
 }
 
 /// Whether a process of that id exists and has not ended.
@@ -143,21 +128,14 @@ fn signal_all(pids: &[u32], signal: Signal) {
 }
 
 fn marked(mark: &str) -> Vec<u32> {
-    processes().filter(|pid| *pid != std::process::id()).filter(|pid| has_entry(*pid, mark)).collect()
+    others().filter(|pid| has_entry(*pid, mark)).collect()
 }
 
-/// Whether the environment that a process was started with has an entry that begins like this.
-fn has_entry(pid: u32, start: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(start.as_bytes())))
-}
-
-/// The ids of all processes.
-pub(super) fn processes() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+/// The ids of all processes but for this one.
+fn others() -> impl Iterator<Item = u32> {
+    processes().filter(|pid| *pid != std::process::id())
 }
 
 fn describe(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    format!("{} ({pid})", name.trim_end())
+    format!("{} ({pid})", name_of(pid))
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::Moment;
 use super::{Workspace, nul_records};
 use crate::git::PathChange;
+use crate::process::umask;
 use crate::safe_write;
 
 /// All that anybody may be allowed on a file or a directory.
@@ -94,9 +95,7 @@ pub(super) struct Usual {
 
 impl Usual {
     pub fn here() -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
-        Usual { masked: mask.unwrap_or(0o022) }
+        Usual { masked: umask().unwrap_or(0o022) }
     }
 
     /// Whether this is the mode that a plain checkout would produce, so it need not be recorded. A directory that its owner

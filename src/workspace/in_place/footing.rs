@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::error::Problem;
 use crate::free_name::free_name;
 use crate::git::{GitError, RefList};
+use crate::process::path_of;
 use crate::relocate::relocate;
 use crate::safe_read;
 use crate::workspace::{Notice, Workspace, nul_records};
@@ -49,7 +49,7 @@ impl Anchor {
 
     /// Where the directory is now; none if it was deleted.
     fn found(&self) -> Option<PathBuf> {
-        let path = fs::read_link(format!("/proc/self/fd/{}", self.dir.as_ref()?.as_raw_fd())).ok()?;
+        let path = path_of(self.dir.as_ref()?)?;
         self.is_at(&path).then_some(path)
     }
 }

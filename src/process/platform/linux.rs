@@ -1,0 +1,155 @@
+//! Linux: what `/proc` tells, and orphans that become our children.
+
+use std::ffi::c_short;
+use std::fs::{self, File, Metadata};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rustix::process::Pid;
+
+/// How often the kernel's list of our children is read for two of the same.
+const READINGS: u32 = 8;
+
+/// Starts a child in a session of its own.
+pub const SPAWN_SETSID: c_short = libc::POSIX_SPAWN_SETSID;
+
+/// The facts about a process in `/proc/<pid>/stat`.
+pub struct Stat {
+    state: char,
+    /// The id of its parent.
+    pub parent: u32,
+    /// Its start time, in clock ticks since the machine started.
+    pub born: u64,
+}
+
+impl Stat {
+    /// The process that has this id now; none if there is no such process.
+    pub fn of(pid: u32) -> Option<Self> {
+        // The name of the program need not be valid text.
+        Self::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+    }
+
+    /// Whether it has ended and only waits for its parent to notice.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name in parentheses may contain anything, so we count from the last parenthesis: state, parent, …, start time.
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+        Some(Stat { state, parent, born: fields.nth(17)?.parse().ok()? })
+    }
+}
+
+/// The ids of all processes.
+pub fn processes() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Whether a process has a file open.
+pub fn has_open(pid: u32, wanted: &Metadata) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok()).any(|file| is_same(&file, wanted))
+}
+
+/// Whether a process holds a lock on a file; who only reads it does not.
+pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.flatten().any(|entry| {
+        let same = fs::metadata(entry.path()).is_ok_and(|file| is_same(&file, wanted));
+        let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+        same && fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
+    })
+}
+
+fn is_same(file: &Metadata, wanted: &Metadata) -> bool {
+    file.ino() == wanted.ino() && file.dev() == wanted.dev()
+}
+
+/// Whether the environment that a process was started with has an entry that begins like this.
+pub fn has_entry(pid: u32, start: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(start.as_bytes())))
+}
+
+/// The name of the program that a process runs.
+pub fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The executable that a process runs.
+pub fn executable_of(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// Lets a process adopt orphans below it, or stops that; says whether they are adopted now.
+pub fn set_adopter(adopter: Option<Pid>) -> bool {
+    // A kernel that refuses leaves us with what the mark finds.
+    rustix::process::set_child_subreaper(adopter).is_ok() && adopter.is_some()
+}
+
+/// Our children by the kernel's own list, if it keeps one: to look at every process of a machine takes longer than a git.
+///
+/// The list may leave somebody out while another one ends, so it counts only when it is the same twice.
+pub fn own_children() -> Option<Vec<u32>> {
+    let mut before = listed_children()?;
+    for _ in 0..READINGS {
+        let now = listed_children()?;
+        if now == before {
+            return Some(now);
+        }
+        before = now;
+    }
+    None
+}
+
+fn listed_children() -> Option<Vec<u32>> {
+    let own = std::process::id();
+    let mut children = Vec::new();
+    for task in fs::read_dir("/proc/self/task").ok()? {
+        let task = task.ok()?;
+        match fs::read_to_string(task.path().join("children")) {
+            Ok(list) => children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
+            // A thread may end, and leaves its children to another one; the process does not.
+            Err(_) if task.file_name() != own.to_string().as_str() => {}
+            Err(_) => return None,
+        }
+    }
+    children.sort_unstable();
+    Some(children)
+}
+
+/// The permissions that new files do not get; none if the system does not say.
+pub fn umask() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok())
+}
+
+/// Where an open file or directory is now, if it can be told.
+pub fn path_of(file: &File) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_confuses_nobody() {
+        for name in ["sh", "a b", "(x) S 1 2", ")", "x) Z 7"] {
+            let line = format!("12 ({name}) S 34 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5678 9 10 11\n");
+            let stat = Stat::parse(&line).unwrap();
+            assert_eq!((stat.parent, stat.born, stat.has_ended()), (34, 5678, false), "{name}");
+        }
+        assert!(Stat::parse("12 (sh) Z 34 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5678 9").unwrap().has_ended());
+        assert!(Stat::parse("").is_none() && Stat::parse("12 (sh) S").is_none());
+    }
+
+    #[test]
+    fn we_are_the_child_of_our_parent_and_alive() {
+        let stat = Stat::of(std::process::id()).unwrap();
+        assert_eq!((stat.parent, stat.has_ended()), (std::os::unix::process::parent_id(), false));
+    }
+}

@@ -34,6 +34,7 @@ pub mod process;
 mod relocate;
 pub mod report;
 pub mod run;
+pub mod runner;
 mod safe_read;
 mod safe_write;
 mod shell_word;

@@ -1,5 +1,7 @@
 //! Words and commands as a shell reads them: hints are commands that can be pasted as they stand.
 
+use std::str::Chars;
+
 /// The word, quoted where a shell would make something else of it.
 #[must_use]
 pub fn quoted(word: &str) -> String {
@@ -8,6 +10,56 @@ pub fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The words of a command line, split and unquoted as a shell would do it; nothing is expanded.
+///
+/// # Errors
+/// If a quotation or an escape is not closed.
+pub fn split(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next().ok_or("a single quote is not closed")? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => in_double_quotes(&mut chars, word.get_or_insert_default())?,
+            '\\' => word.get_or_insert_default().push(chars.next().ok_or("nothing follows the last backslash")?),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Reads up to the closing quote; a backslash there stands for itself unless it comes before a character that it can escape.
+fn in_double_quotes(chars: &mut Chars<'_>, word: &mut String) -> Result<(), String> {
+    const OPEN: &str = "a double quote is not closed";
+    loop {
+        match chars.next().ok_or(OPEN)? {
+            '"' => return Ok(()),
+            '\\' => match chars.next().ok_or(OPEN)? {
+                c @ ('"' | '\\' | '$' | '`') => word.push(c),
+                c => word.extend(['\\', c]),
+            },
+            c => word.push(c),
+        }
+    }
+}
+
+/// Words as a command line that [`split`] reads back.
+#[must_use]
+pub fn joined(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A `git ralph` command as all hints spell it: the command with its options, then the arguments, each quoted.
@@ -19,7 +71,7 @@ pub fn git_ralph(command: &str, arguments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{git_ralph, quoted};
+    use super::{git_ralph, joined, quoted, split};
 
     #[test]
     fn a_command_has_its_options_first_and_its_arguments_quoted() {
@@ -36,5 +88,23 @@ mod tests {
         assert_eq!(quoted("f;touch x"), "'f;touch x'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_would_without_expanding_anything() {
+        let words = |line: &str| split(line).unwrap();
+        assert_eq!(words("srun  -n1 --job-name='a b'"), ["srun", "-n1", "--job-name=a b"]);
+        assert_eq!(words(r#"a "b \"c\" \d $x" \ e ''"#), ["a", r#"b "c" \d $x"#, " e", ""]);
+        assert_eq!(words("echo $HOME * ~"), ["echo", "$HOME", "*", "~"]);
+        assert_eq!(words("  "), Vec::<String>::new());
+        for (line, why) in [("a 'b", "single quote"), ("a \"b", "double quote"), ("a \"b\\", "double quote"), ("a \\", "backslash")] {
+            assert!(split(line).unwrap_err().contains(why), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_is_read_back_as_it_was_joined() {
+        let all = ["a", "", "it's", "a b", "\"", "\\", "{story}", "$(x)", "\n"].map(str::to_owned);
+        assert_eq!(split(&joined(&all)).unwrap(), all);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::{Format, PROFILES, Profile};
 use crate::config::{AgentChoice, Environment, GitConfig};
 use crate::error::Problem;
-use crate::process::Program;
+use crate::process::{Program, cannot_start};
 use crate::shell_word::quoted;
 
 /// An agent that can be started.
@@ -95,7 +95,9 @@ impl Agent {
         let Some(program) = self.first_program() else { return Ok(None) };
         match which::which_in(program, Some(environment.path()), top) {
             Ok(path) => Ok(Some(path)),
-            Err(_) => bail!(cannot_start(program, environment, top)),
+            Err(_) => {
+                bail!(cannot_start("agent", program, &environment.path(), top, "git ralph doctor   to see which agents are installed"))
+            }
         }
     }
 
@@ -145,26 +147,6 @@ impl Agent {
             }
             words => words.first().map(String::as_str),
         }
-    }
-}
-
-/// Why a program that was looked for in vain cannot be started.
-fn cannot_start(program: &str, environment: &Environment, top: &Path) -> Problem {
-    let wrong = |what: &str| Problem::fatal(format!("the agent '{program}' {what}"));
-    let is_file = |path: &PathBuf| path.is_file();
-    let runnable = |path: &Path| format!("chmod u+x -- {}", quoted(&path.display().to_string()));
-    let (full, listed) = (top.join(program), "git ralph doctor   to see which agents are installed");
-    match program.contains('/') {
-        _ if program.trim().is_empty() => Problem::fatal("the command of the agent is empty").hint(listed),
-        true if full.is_dir() => wrong("is a directory, not a program"),
-        true if full.is_file() => wrong("is not executable").hint(runnable(&full)),
-        _ if program.contains(' ') => wrong("was not found; the program and its arguments are separate words").hint(listed),
-        true => wrong("does not exist"),
-        false => match std::env::split_paths(&environment.path()).map(|dir| dir.join(program)).find(is_file) {
-            Some(found) => wrong(&format!("is not executable: {}", found.display())).hint(runnable(&found)),
-            None if full.is_file() => wrong(&format!("was not found on PATH; did you mean './{program}'?")).hint(listed),
-            None => wrong("was not found on PATH").hint(listed),
-        },
     }
 }
 

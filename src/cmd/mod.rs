@@ -36,7 +36,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::{Cli, Command, Status};
 use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
-use crate::run::attempt;
+use crate::run::child_program;
 
 pub use denied::remedy;
 pub use usage::usage_error;
@@ -67,7 +67,7 @@ fn changing(command: &Command) -> Option<&'static str> {
 /// Does what the command line says.
 pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
     let environment = Environment::capture().context("cannot find out the current directory")?;
-    if let (Some(_), Some(name)) = (environment.get(attempt::MARK), cli.command.as_ref().and_then(changing)) {
+    if let (Some(_), Some(name)) = (environment.get(child_program::MARK), cli.command.as_ref().and_then(changing)) {
         bail!(
             Problem::refused(format!("'git ralph {name}' cannot be called from inside an attempt (RALPH_RUN is set)"))
                 .hint("git ralph status")

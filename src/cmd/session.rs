@@ -12,6 +12,7 @@ use crate::config::{Bell, Environment, Flags};
 use crate::error::{ExitStatus, Problem};
 use crate::report::{JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, end_words, output, ring, saved_text, summary_text};
 use crate::run::{End, LoadedChange, OpenRun, Opening, Reporter, RunDir, RunState, Work};
+use crate::runner::Runner;
 use crate::story::Change;
 
 /// Works out what flags, change file and configuration say, and finds the agent.
@@ -28,6 +29,9 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
     let model = settings.model.as_ref().map(|model| model.value.as_str());
     let agent = Agent::resolve(&choice.value, model, &context.config)?;
     agent.find(&context.environment, &context.repo.place.top)?;
+    for runner in [Runner::of_agents(&settings), Runner::of_gates(&settings)] {
+        runner.find(&context.environment, &context.repo.place.top)?;
+    }
     let known = |text: &String| {
         let found = change.stories.iter().find(|story| story.id.as_str() == text).map(|story| story.id.clone());
         found.ok_or_else(|| no_story(name, text, &change.stories))

@@ -35,6 +35,6 @@ pub use schema::{SCHEMA_FILE, change_file_schema};
 pub use setting::{Origin, Setting};
 #[cfg(test)]
 pub(crate) use setting_type::YesNo;
-pub use setting_type::whole_number;
+pub use setting_type::{RUNNER_PLACEHOLDERS, placeholders, whole_number};
 pub use table::{FileSettings, Flags, KEYS, Settings};
 pub use template::{change_file as change_file_template, sourced_change_file, unedited};

@@ -13,6 +13,7 @@ use super::duration;
 use super::git_config::{boolean, gathered};
 use super::toml_value::{self, TomlValue, Wrong};
 use crate::cost::Cost;
+use crate::shell_word;
 
 /// What a setting of this type can be.
 pub trait SettingType {
@@ -119,6 +120,57 @@ impl SettingType for ShellCommand {
 
     fn shown(value: &String) -> Vec<String> {
         vec![value.clone()]
+    }
+}
+
+/// A command with its arguments, started without a shell; it goes before another command.
+pub enum CommandPrefix {}
+
+/// What a runner's words may name; the value differs from one attempt to the next.
+pub const RUNNER_PLACEHOLDERS: [&str; 5] = ["workspace", "change", "story", "attempt", "slot"];
+
+impl CommandPrefix {
+    /// Refuses a placeholder that nothing stands for. Other braces are ordinary text.
+    fn checked(words: Vec<String>) -> Result<Vec<String>, String> {
+        if words.first().is_some_and(|program| program.trim().is_empty()) {
+            return Err("the program is empty".to_owned());
+        }
+        let unknown = words.iter().flat_map(|word| placeholders(word)).find(|name| !RUNNER_PLACEHOLDERS.contains(name)).map(str::to_owned);
+        match unknown {
+            None => Ok(words),
+            Some(name) => {
+                let known = RUNNER_PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ");
+                Err(format!("'{{{name}}}' is not a placeholder; the placeholders are {known}"))
+            }
+        }
+    }
+}
+
+/// The names in braces of a text, such as `story` of `--name={story}`.
+pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '-' | '_'));
+    text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).filter(move |name| is_name(name))
+}
+
+impl SettingType for CommandPrefix {
+    type Value = Vec<String>;
+    const FORM: &'static str = "<command>";
+
+    /// Split into words as a shell would do it, which is the only thing that a shell has to do with it.
+    fn from_text(text: &str) -> Result<Vec<String>, String> {
+        Self::checked(shell_word::split(text)?)
+    }
+
+    fn from_toml(value: &TomlValue) -> Result<Vec<String>, Wrong> {
+        Self::checked(toml_value::texts(value)?).map_err(|why| Wrong::text(value, &why))
+    }
+
+    fn schema() -> Value {
+        TextList::schema()
+    }
+
+    fn shown(value: &Vec<String>) -> Vec<String> {
+        vec![shell_word::joined(value)]
     }
 }
 
@@ -454,6 +506,18 @@ mod tests {
         }
         for text in ["{story}", "{id} {Title}", "{}", "{ id }", " "] {
             assert!(SubjectTemplate::from_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_runner_has_no_other_placeholders_than_the_known_ones() {
+        let words = CommandPrefix::from_text("docker run --name=r-{story}-{attempt} -v {workspace}:/w '{\"a\": {}}' {{.ID}}");
+        assert_eq!(words.unwrap()[2..], ["--name=r-{story}-{attempt}", "-v", "{workspace}:/w", "{\"a\": {}}", "{{.ID}}"]);
+        assert_eq!(CommandPrefix::from_text(""), Ok(Vec::new()));
+        let why = CommandPrefix::from_text("srun {stroy}").unwrap_err();
+        assert_eq!(why, "'{stroy}' is not a placeholder; the placeholders are {workspace}, {change}, {story}, {attempt}, {slot}");
+        for text in ["a {Story}", "a {{slots}}", "'' a", "a 'b"] {
+            assert!(CommandPrefix::from_text(text).is_err(), "{text}");
         }
     }
 

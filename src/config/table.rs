@@ -63,7 +63,7 @@ use super::layers::{Layers, Value, or_default};
 use super::listing::Listed;
 use super::setting::{Origin, Setting};
 use super::setting_type::{
-    Count, Dollars, Number, SettingType, ShellCommand, SubjectTemplate, Text, TextList, Time, TimeLimit, Tokens, YesNo,
+    CommandPrefix, Count, Dollars, Number, SettingType, ShellCommand, SubjectTemplate, Text, TextList, Time, TimeLimit, Tokens, YesNo,
 };
 use super::toml_value::Reader;
 
@@ -229,6 +229,22 @@ settings! {
         file: "setup",
         example: "[\"npm ci\"]",
         comment: "Commands that set up a private clone, run once in each.",
+    }
+    runner: CommandPrefix {
+        key: "ralph.runner",
+        unset: "none",
+        help: "A command that agents, gates and setup commands are started with, such as srun -n1: it gets their command line as further arguments. It is split into words as a shell would do it, and no shell runs it. {workspace}, {change}, {story}, {attempt} and {slot} are replaced in its words. An empty value means none.",
+        option: "--runner" <CMD> at 106 "A command that agents, gates and setup commands are started with, such as 'srun -n1'",
+        file: "runner",
+        example: "[\"srun\", \"-n1\"]",
+        comment: "A command that agents, gates and setup commands are started with; and one for gates alone.",
+    }
+    gate_runner: CommandPrefix {
+        key: "ralph.gateRunner",
+        unset: "that of ralph.runner",
+        help: "The runner of gates, instead of ralph.runner. An empty value means that gates have none.",
+        file: "gate-runner",
+        example: "[]",
     }
     merge_gates: MergeGates {
         key: "ralph.mergeGates",

@@ -62,6 +62,10 @@ impl Trail {
             tried.extend(found);
         }
         adoption::reap();
+        // Even root cannot end a process that hangs in the kernel, and a user cannot end those of others.
+        for (name, _) in names.iter_mut().zip(&tried).filter(|(_, pid)| is_alive(**pid)) {
+            name.push_str(", which could not be ended");
+        }
         names
     }
 

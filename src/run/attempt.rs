@@ -1,7 +1,6 @@
 //! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,18 +8,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jiff::Zoned;
 
+use super::child_program::{MARK, end_leftovers};
 use super::step_runner::{AgentSetup, Ground, StepRunner, Task};
 use super::{Activity, Event, RunDir};
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal, Template};
 use crate::process::{Flow, StopHandle, Stream, Supervised, Trail, Urgency, Watch, supervise};
+use crate::runner::Runner;
 use crate::story::{Story, StoryId};
 use crate::{safe_read, safe_write};
 
 /// More than a prompt carries.
 const MOST_LEARNINGS: u64 = 64 * 1024;
-
-/// The variable that marks every process of an attempt.
-pub(crate) const MARK: &str = "RALPH_RUN";
 
 impl StepRunner<'_> {
     /// Runs the agent once for a story.
@@ -32,7 +30,8 @@ impl StepRunner<'_> {
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
         let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
-        let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
+        let runner = Runner::of_agents(self.settings);
+        let program = self.agent_program(ground, story, attempt, agent, &runner);
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
@@ -63,7 +62,7 @@ impl StepRunner<'_> {
             ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink) => ran,
             never = self.pass_stop_on(&handle) => match never {},
         };
-        let survivors = trail.end_after_child(watch.grace).await;
+        let survivors = end_leftovers(&trail, &runner, watch.grace).await;
         let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         self.in_flight.forget(&story.id);
         let report = reader.finish(&exit, &Zoned::now());
@@ -131,38 +130,6 @@ impl StepRunner<'_> {
                 self.reporter.activity(&Activity::Did { story, tool: name, target: &target });
             }
         }
-    }
-
-    /// What marks the processes of one attempt.
-    pub(super) fn mark(&self, story: &Story, attempt: u32) -> String {
-        format!("{}/{}/{attempt}/", self.id, story.id.as_component())
-    }
-
-    /// What agents and gates get to see of the environment.
-    pub(super) fn child_environment(&self, ground: &Ground, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
-        let own = [
-            ("RALPH_STORY", story.id.as_str().into()),
-            ("RALPH_ATTEMPT", attempt.to_string().into()),
-            (MARK, self.mark(story, attempt).into()),
-        ];
-        self.environment.for_children(&self.common_variables(ground).into_iter().chain(own).collect::<Vec<_>>())
-    }
-
-    /// What a setup command gets to see of the environment.
-    pub(super) fn setup_environment(&self, ground: &Ground) -> Vec<(OsString, OsString)> {
-        let mark = (MARK, format!("{}/setup/{}/", self.id, ground.slot).into());
-        self.environment.for_children(&self.common_variables(ground).into_iter().chain([mark]).collect::<Vec<_>>())
-    }
-
-    fn common_variables(&self, ground: &Ground) -> Vec<(&'static str, OsString)> {
-        vec![
-            ("RALPH_CHANGE", self.run.change.as_str().into()),
-            ("RALPH_RUN_DIR", self.run.path().into()),
-            ("RALPH_LEARNINGS", self.run.learnings().into()),
-            ("RALPH_ROOT", self.workspace.repo.place.top.clone().into()),
-            ("RALPH_WORKSPACE", ground.workspace.repo.place.top.clone().into()),
-            ("RALPH_SLOT", ground.slot.to_string().into()),
-        ]
     }
 }
 

@@ -13,7 +13,7 @@ use crate::branch::{CloneAttempt, Conflict, Gathered, LandedBefore, Saved, Signa
 use crate::config::MergeGates;
 use crate::error::Problem;
 use crate::git::{GitError, Oid};
-use crate::process::{Exit, Program};
+use crate::process::Exit;
 use crate::safe_write;
 use crate::shell_word::quoted;
 use crate::story::StoryId;
@@ -76,12 +76,7 @@ impl StepRunner<'_> {
         let dir = safe_write::real_dirs(self.run.path(), &below).with_context(|| format!("cannot create {}", below.display()))?;
         let log = dir.join(format!("setup-{}", number + 1));
         let top = &ground.workspace.repo.place.top;
-        let program = Program {
-            program: "sh".into(),
-            args: vec!["-c".into(), command.into()],
-            env: self.setup_environment(ground),
-            cwd: top.clone(),
-        };
+        let program = self.setup_program(ground, command);
         self.reporter.activity(&Activity::SettingUp { workspace: name, command });
         let mut stop = self.stop.clone();
         let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;

@@ -1,15 +1,16 @@
 //! The gates of a story: the commands that must succeed before it counts as done, in their order.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::attempt::MARK;
+use super::child_program::{MARK, end_leftovers};
 use super::step_runner::{Ground, StepRunner};
 use super::{Activity, Event, Outcome, RunDir, gate};
 use crate::config::Settings;
-use crate::process::{Exit, Program, Trail};
+use crate::process::{Exit, Trail};
+use crate::runner::Runner;
 use crate::safe_write;
 use crate::shell_word::quoted;
 use crate::story::Story;
@@ -21,6 +22,9 @@ pub struct Gates {
     pub commands: Vec<String>,
     /// Whether the repository's hooks are run after them.
     pub hooks: bool,
+    /// The words of the runner that they are started with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runner: Vec<String>,
 }
 
 impl Gates {
@@ -28,7 +32,7 @@ impl Gates {
     #[must_use]
     pub fn of(settings: &Settings, story: &Story) -> Self {
         let commands = settings.verify.value.iter().chain(&story.verify).cloned().collect();
-        Gates { commands, hooks: settings.hooks.value }
+        Gates { commands, hooks: settings.hooks.value, runner: Runner::of_gates(settings).words().to_vec() }
     }
 
     /// Whether nothing is run.
@@ -51,11 +55,12 @@ impl StepRunner<'_> {
     ) -> Result<(Vec<Event>, Option<Outcome>)> {
         let mut events = Vec::new();
         let dir = self.attempt_dir(story, attempt)?;
+        let runner = Runner::new(gates.runner.clone());
         let hooks = if gates.hooks { self.hooks(story, attempt).await? } else { Vec::new() };
         for (number, command) in gates.commands.iter().cloned().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
             let log = dir.join(format!("{prefix}gate-{}", number + 1));
-            let program = self.gate_program(ground, story, attempt, &command);
+            let program = self.gate_program(ground, story, attempt, &command, &runner);
             let (handle, mut stop) = self.agents.stop(&story.id);
             self.workspace.expect_foreign_writes();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));
@@ -64,7 +69,7 @@ impl StepRunner<'_> {
                 ran = gate::run(&program, limit, grace, &mut stop, &log) => ran,
                 never = self.pass_stop_on(&handle) => match never {},
             };
-            trail.end_after_child(grace).await;
+            end_leftovers(&trail, &runner, grace).await;
             let ran = ran?;
             events.push(Event::GateEnded {
                 story: story.id.clone(),
@@ -81,16 +86,6 @@ impl StepRunner<'_> {
             }
         }
         Ok((events, None))
-    }
-
-    fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str) -> Program {
-        let top: &Path = &ground.workspace.repo.place.top;
-        Program {
-            program: "sh".into(),
-            args: vec!["-c".into(), command.into()],
-            env: self.child_environment(ground, story, attempt),
-            cwd: top.to_owned(),
-        }
     }
 
     /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.

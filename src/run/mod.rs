@@ -2,13 +2,14 @@
 //!
 //! Nothing here prints or asks.
 
-pub(crate) mod attempt;
+mod attempt;
 mod believe;
 mod branch_source;
 mod callback;
 mod chain;
 mod change_reader;
 mod checkpoints;
+pub(crate) mod child_program;
 mod clone_steps;
 mod close;
 mod event;

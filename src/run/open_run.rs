@@ -15,7 +15,7 @@ use super::step_runner::{AgentSetup, InFlight, RunningAgents, StepRunner};
 use super::story_list::StoryList;
 use super::{
     Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site,
-    SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, attempt, watch_stop_request,
+    SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, child_program, watch_stop_request,
 };
 use crate::agent::Agent;
 use crate::branch::{Base, Beginning, Branch};
@@ -310,7 +310,7 @@ impl OpenRun {
             idle: work.settings.idle_timeout.value,
         });
         let _adoption = Adoption::begin();
-        let trail = Trail::begin(attempt::MARK, &format!("{id}/"));
+        let trail = Trail::begin(child_program::MARK, &format!("{id}/"));
         let policy = work.policy(self.state.is_isolated());
         let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(policy, view, watch).await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {

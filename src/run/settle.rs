@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::story_list::StoryList;
-use super::{Closing, Event, HalfDone, Inbox, LoadedChange, OpenRun, Opening, Progress, Request, SourcePlace, Stage, attempt};
+use super::{Closing, Event, HalfDone, Inbox, LoadedChange, OpenRun, Opening, Progress, Request, SourcePlace, Stage, child_program};
 use crate::branch::{Adopted, Beginning, has_begun};
 use crate::config::{Flags, GitConfig, Settings};
 use crate::error::Problem;
@@ -98,7 +98,7 @@ impl OpenRun {
 
     /// Ends the agent that a killed process left to itself.
     pub(super) async fn end_orphans(&self) -> Result<()> {
-        Trail::begin(attempt::MARK, &format!("{}/", self.opening()?.id)).end(GRACE).await;
+        Trail::begin(child_program::MARK, &format!("{}/", self.opening()?.id)).end(GRACE).await;
         Ok(())
     }
 

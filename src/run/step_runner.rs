@@ -267,6 +267,7 @@ impl Task {
         let mut all = Gates::default();
         for (_, gates) in self.waiting.iter().filter(|(waiting, _)| is_in(waiting)) {
             all.hooks |= gates.hooks;
+            all.runner.clone_from(&gates.runner);
             for command in &gates.commands {
                 if !all.commands.contains(command) {
                     all.commands.push(command.clone());

@@ -34,7 +34,7 @@ const FLOORS: [&[&str]; 13] = [
     &["story"],
     &["config"],
     &["names"],
-    &["workspace", "agent"],
+    &["workspace", "agent", "runner"],
     &["branch"],
     &["run"],
     &["report"],

@@ -47,6 +47,7 @@ mod reliability;
 mod repositories_inside;
 mod resume;
 mod rollbacks;
+mod runners;
 mod runtime;
 mod scenarios;
 mod schema;

@@ -1,0 +1,83 @@
+//! The programs that steps start: agents, gates and setup commands, each with its environment and behind its runner.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::step_runner::{Ground, StepRunner};
+use crate::agent::Agent;
+use crate::process::{Program, Trail};
+use crate::runner::{Placeholders, Runner};
+use crate::story::Story;
+
+/// The variable that marks every process of an attempt.
+pub(crate) const MARK: &str = "RALPH_RUN";
+
+impl StepRunner<'_> {
+    /// The agent of an attempt.
+    pub(super) fn agent_program(&self, ground: &Ground, story: &Story, attempt: u32, agent: &Agent, runner: &Runner) -> Program {
+        let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
+        self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
+    }
+
+    /// A gate of an attempt.
+    pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, runner: &Runner) -> Program {
+        let program = shell(command, self.child_environment(ground, story, attempt), ground);
+        self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
+    }
+
+    /// A command that sets up a private clone. It works for no story and no attempt.
+    pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Program {
+        let program = shell(command, self.setup_environment(ground), ground);
+        self.behind_runner(program, &Runner::of_agents(self.settings), ground, Placeholders::SETUP, 0)
+    }
+
+    /// The one place where a runner is put before a command.
+    fn behind_runner(&self, program: Program, runner: &Runner, ground: &Ground, story: &str, attempt: u32) -> Program {
+        let workspace = &ground.workspace.repo.place.top;
+        let at = Placeholders { workspace, change: self.run.change.as_str(), story, attempt, slot: ground.slot };
+        runner.wrap(program, &at, &self.workspace.repo.place.top)
+    }
+
+    /// What marks the processes of one attempt.
+    pub(super) fn mark(&self, story: &Story, attempt: u32) -> String {
+        format!("{}/{}/{attempt}/", self.id, story.id.as_component())
+    }
+
+    /// What agents and gates get to see of the environment.
+    pub(super) fn child_environment(&self, ground: &Ground, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
+        let own = [
+            ("RALPH_STORY", story.id.as_str().into()),
+            ("RALPH_ATTEMPT", attempt.to_string().into()),
+            (MARK, self.mark(story, attempt).into()),
+        ];
+        self.environment.for_children(&self.common_variables(ground).into_iter().chain(own).collect::<Vec<_>>())
+    }
+
+    /// What a setup command gets to see of the environment.
+    pub(super) fn setup_environment(&self, ground: &Ground) -> Vec<(OsString, OsString)> {
+        let mark = (MARK, format!("{}/setup/{}/", self.id, ground.slot).into());
+        self.environment.for_children(&self.common_variables(ground).into_iter().chain([mark]).collect::<Vec<_>>())
+    }
+
+    fn common_variables(&self, ground: &Ground) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("RALPH_CHANGE", self.run.change.as_str().into()),
+            ("RALPH_RUN_DIR", self.run.path().into()),
+            ("RALPH_LEARNINGS", self.run.learnings().into()),
+            ("RALPH_ROOT", self.workspace.repo.place.top.clone().into()),
+            ("RALPH_WORKSPACE", ground.workspace.repo.place.top.clone().into()),
+            ("RALPH_SLOT", ground.slot.to_string().into()),
+        ]
+    }
+}
+
+/// A command line for the shell, in a workspace.
+fn shell(command: &str, env: Vec<(OsString, OsString)>, ground: &Ground) -> Program {
+    Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env, cwd: ground.workspace.repo.place.top.clone() }
+}
+
+/// Ends what a program left running; gives the names of what was found. A runner may have started processes elsewhere that are not
+/// below us, so the whole machine is searched for the mark then.
+pub(super) async fn end_leftovers(trail: &Trail, runner: &Runner, grace: Duration) -> Vec<String> {
+    if runner.is_none() { trail.end_after_child(grace).await } else { trail.end(grace).await }
+}

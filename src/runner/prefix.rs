@@ -1,0 +1,159 @@
+//! The runner: a command that gets another command line as its further arguments.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::config::{Environment, RUNNER_PLACEHOLDERS, Settings, placeholders};
+use crate::process::{Program, cannot_start, on_path};
+
+/// A command that another one is started with; without words, that one is started as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runner {
+    words: Vec<String>,
+}
+
+/// What the placeholders in a runner's words stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Placeholders<'a> {
+    /// `{workspace}`: the directory that the command works in.
+    pub workspace: &'a Path,
+    /// `{change}`: the change's name.
+    pub change: &'a str,
+    /// `{story}`: the story's id as refs have it, which any file name, shell or job name can hold.
+    pub story: &'a str,
+    /// `{attempt}`: the attempt's number.
+    pub attempt: u32,
+    /// `{slot}`: the number of the workspace.
+    pub slot: u32,
+}
+
+impl Placeholders<'_> {
+    /// `{story}` of a setup command, which works for none.
+    pub const SETUP: &'static str = "setup";
+
+    fn value(&self, name: &str) -> OsString {
+        match name {
+            "workspace" => self.workspace.into(),
+            "change" => self.change.into(),
+            "story" => self.story.into(),
+            "attempt" => self.attempt.to_string().into(),
+            "slot" => self.slot.to_string().into(),
+            // The settings refuse any other name.
+            other => format!("{{{other}}}").into(),
+        }
+    }
+}
+
+impl Runner {
+    /// The runner of agents and setup commands.
+    #[must_use]
+    pub fn of_agents(settings: &Settings) -> Self {
+        Runner::new(settings.runner.as_ref().map(|runner| runner.value.clone()).unwrap_or_default())
+    }
+
+    /// The runner of gates.
+    #[must_use]
+    pub fn of_gates(settings: &Settings) -> Self {
+        settings.gate_runner.as_ref().map_or_else(|| Runner::of_agents(settings), |runner| Runner::new(runner.value.clone()))
+    }
+
+    /// A runner by its words, as the settings or the journal have them.
+    #[must_use]
+    pub fn new(words: Vec<String>) -> Self {
+        Runner { words }
+    }
+
+    /// Its words, for the journal.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Whether commands are started as they are.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Looks for the runner's program, so that a missing one is noticed before the first write. A path is relative to `root`.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn find(&self, environment: &Environment, root: &Path) -> Result<Option<PathBuf>> {
+        let Some(program) = self.words.first() else { return Ok(None) };
+        let path = environment.path();
+        match on_path(program.as_ref(), &[("PATH".into(), path.clone())], root) {
+            Some(found) => Ok(Some(found)),
+            None => bail!(cannot_start("runner", program, &path, root, "git ralph config   to see where the runner is set")),
+        }
+    }
+
+    /// The program started by the runner, with the same input, environment and directory. `root` is the user's checkout: a runner that
+    /// is a relative path is found there, and never in a workspace that belongs to an agent.
+    #[must_use]
+    pub fn wrap(&self, program: Program, at: &Placeholders<'_>, root: &Path) -> Program {
+        let Some((first, rest)) = self.words.split_first() else { return program };
+        let runner = if first.contains('/') { root.join(first).into() } else { first.into() };
+        let own = rest.iter().map(|word| expanded(word, at));
+        let args = own.chain([program.program]).chain(program.args).collect();
+        Program { program: runner, args, ..program }
+    }
+}
+
+/// A word with the values of its placeholders. What a value contains is not looked at again.
+fn expanded(word: &str, at: &Placeholders<'_>) -> OsString {
+    let mut text = OsString::new();
+    let mut rest = word;
+    while let Some((before, name, after)) = next_placeholder(rest) {
+        text.push(before);
+        text.push(at.value(name));
+        rest = after;
+    }
+    text.push(rest);
+    text
+}
+
+/// The first known placeholder of a text, with what stands before and after it.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let name = placeholders(text).find(|name| RUNNER_PLACEHOLDERS.contains(name))?;
+    let (before, after) = text.split_once(&format!("{{{name}}}"))?;
+    Some((before, name, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent() -> Program {
+        Program { program: "agent".into(), args: vec!["-p".into()], env: vec![("A".into(), "1".into())], cwd: "/w".into() }
+    }
+
+    fn words(runner: &[&str]) -> Vec<OsString> {
+        let runner = Runner::new(runner.iter().map(|word| (*word).to_owned()).collect());
+        let workspace = Path::new("/w/{slot} 1");
+        let at = Placeholders { workspace, change: "login", story: "a%20b", attempt: 2, slot: 7 };
+        let wrapped = runner.wrap(agent(), &at, Path::new("/root"));
+        assert_eq!((wrapped.env, wrapped.cwd), (agent().env, agent().cwd));
+        [wrapped.program].into_iter().chain(wrapped.args).collect()
+    }
+
+    #[test]
+    fn a_command_follows_the_words_of_its_runner() {
+        assert_eq!(words(&[]), ["agent", "-p"]);
+        assert_eq!(words(&["srun", "-n1"]), ["srun", "-n1", "agent", "-p"]);
+    }
+
+    #[test]
+    fn placeholders_are_replaced_anywhere_in_a_word_and_once() {
+        let runner = ["run", "{change}-{story}.{attempt}", "{workspace}:/x", "{slot}{slot}", "{}{a {\"slot\": 1} {{.ID}}"];
+        assert_eq!(words(&runner)[1..5], ["login-a%20b.2", "/w/{slot} 1:/x", "77", "{}{a {\"slot\": 1} {{.ID}}"]);
+    }
+
+    #[test]
+    fn a_runner_that_is_a_relative_path_is_the_users_and_not_the_agents() {
+        assert_eq!(words(&["./tools/run"])[0], "/root/./tools/run");
+        assert_eq!(words(&["/opt/run"])[0], "/opt/run");
+    }
+}

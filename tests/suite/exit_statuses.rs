@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::golden;
 use crate::support::{COMPLETE, Output, World};
 
 /// A row of the table: commands, outcome, exit status, and how it comes about.
@@ -138,4 +139,28 @@ fn the_manual_has_the_same_table() {
         .map(|Row(commands, outcome, status, _)| format!(".TP\n\\fB{}\\fR, {}\n{status}\n", roff(commands), roff(outcome)))
         .collect();
     assert!(text.contains(&rows), "man/sections/git-ralph.roff lacks:\n{rows}");
+}
+
+#[test]
+fn the_page_of_exit_statuses_has_the_same_table() {
+    let meaning = [
+        (0, "done"),
+        (1, "stopped short: a story has no retries left, a limit was reached, or you stopped the run"),
+        (2, "not possible in this state, or nothing to do"),
+        (128, "fatal error"),
+        (129, "usage error"),
+        (130, "interrupted"),
+    ];
+    let mut page = "# Exit statuses\n\nThis page is generated from `tests/suite/exit_statuses.rs`, which brings about every row.\n\n\
+        | status | meaning |\n|--:|---|\n"
+        .to_owned();
+    page.extend(meaning.map(|(status, text)| format!("| {status} | {text} |\n")));
+    page.push_str("\nIn detail:\n\n| command | what happened | status |\n|---|---|--:|\n");
+    page.extend(TABLE.iter().map(|Row(commands, outcome, status, _)| {
+        let commands: Vec<String> =
+            commands.split(", ").map(|command| if command == "any" { command.to_owned() } else { format!("`{command}`") }).collect();
+        format!("| {} | {outcome} | {status} |\n", commands.join(", "))
+    }));
+    assert!(TABLE.iter().all(|row| meaning.iter().any(|(status, _)| *status == row.2)));
+    golden::compare("docs/exit-statuses.md", &page);
 }

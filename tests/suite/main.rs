@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
 mod agents;
+mod book;
 mod change_files;
 mod clients;
 mod completion;
@@ -11,6 +12,7 @@ mod configuration;
 mod costs;
 mod ctrl_c;
 mod doctor;
+mod document;
 mod endings;
 mod exit_statuses;
 mod finish;

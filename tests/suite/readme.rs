@@ -1,34 +1,20 @@
-//! README's console blocks, executed: what it shows is what happens.
+//! The commands of the README and of the how-to pages, typed: what they show is what happens.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
+use crate::document::{Page, command, typed};
 use crate::golden;
 use crate::screen::Screen;
 use crate::support::World;
 
-fn readme() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+fn readme() -> Page {
+    Page::read("README.md")
 }
 
-/// The blocks of a language, as lists of lines.
-fn blocks(language: &str) -> Vec<Vec<String>> {
-    let text = readme();
-    let fence = format!("```{language}\n");
-    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().lines().map(str::to_owned).collect()).collect()
-}
-
-/// A command of a block without its comment.
-fn command(line: &str) -> Option<&str> {
-    line.strip_prefix("$ ").map(|command| command.split("   #").next().unwrap().split("  #").next().unwrap().trim())
-}
-
-/// What differs between any two runs: ids and times.
-fn normalized(text: &str) -> String {
-    let id = regex_lite::Regex::new(r"\b[0-9a-f]{10}\b").unwrap();
-    let time = regex_lite::Regex::new(r"\b\d+(\.\d+)? s\b").unwrap();
-    time.replace_all(&id.replace_all(text, "<id>"), "<time>").into_owned()
+/// The change file that the README shows.
+fn change_file(page: &Page) -> String {
+    page.blocks("toml")[0].lines.join("\n")
 }
 
 fn script(world: &World, name: &str, text: &str) {
@@ -36,46 +22,70 @@ fn script(world: &World, name: &str, text: &str) {
     fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs a line as somebody types it: through a shell, with git finding git-ralph on PATH.
-#[track_caller]
-fn typed(world: &World, line: &str) -> String {
-    let output = world.command("sh", &["-c", line]).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{line}\n{said}");
-    said
-}
-
 #[test]
 fn the_first_two_commands_are_the_ones_that_ci_runs() {
-    let first: Vec<Vec<String>> = blocks("console").into_iter().take(2).collect();
-    let commands: Vec<&str> = first.iter().flatten().filter_map(|line| command(line)).collect();
-    assert_eq!(commands.len(), 2, "{commands:?}");
-    assert!(commands[0].starts_with("cargo install") && commands[0].ends_with("git ralph demo") && commands[1] == "cargo test");
+    let readme = readme();
+    let first: Vec<&str> = readme.text().lines().filter_map(command).take(2).collect();
+    assert!(first[0].starts_with("cargo install") && first[0].ends_with("git ralph demo") && first[1] == "cargo test", "{first:?}");
 }
 
 #[test]
-fn the_run_goes_as_it_is_shown() {
-    let world = World::new();
-    let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains("./my-agent"))).unwrap();
-    let mut commands = block.iter().filter_map(|line| command(line));
-    typed(&world, commands.next().unwrap());
-    world.change("greeter", &blocks("toml")[0].join("\n"));
-    script(&world, "check.sh", "#!/bin/sh\nsleep 0.1\nsh greet.sh | grep -q 'Hello, world'\n");
-    script(
-        &world,
-        "my-agent",
-        "#!/bin/sh\ncat >/dev/null\n\
-         if [ $RALPH_STORY = greet ]; then echo \"echo 'Hello, world'\" >greet.sh\n\
-         elif [ $RALPH_ATTEMPT = 1 ]; then echo 'echo $1' >greet.sh\n\
-         echo \"<promise>FAILED: greet.sh must still say 'world' when no name is given</promise>\"; exit\n\
-         else echo 'echo \"Hello, ${1:-world}\"' >greet.sh; fi\n\
-         echo '<promise>COMPLETE</promise>'\n",
+fn the_first_run_goes_as_it_is_shown() {
+    let mut world = World::new();
+    let readme = readme();
+    script(&world, "check.sh", "sh greet.sh | grep -q 'Hello, world'\n");
+    world.git(&["add", "check.sh"]);
+    world.git(&["commit", "-qm", "check"]);
+    world.program(
+        "claude",
+        r#"test "$1" = --version && exit
+        cat >/dev/null; echo 'echo "Hello, ${1:-world}"' >greet.sh
+        echo '{"type":"result","subtype":"success","result":"<promise>COMPLETE</promise>"}'"#,
     );
-    let start = commands.next().unwrap();
-    let shown: Vec<&str> = block.iter().skip_while(|line| command(line) != Some(start)).skip(1).map(String::as_str).collect();
-    let happened = normalized(&typed(&world, start));
-    assert!(happened.starts_with(&normalized(&shown.join("\n"))), "{happened}");
-    assert_eq!(commands.next(), None);
+    fs::write(world.outside("stories.toml"), change_file(&readme)).unwrap();
+    world.set_env("EDITOR", &format!("cp {}", world.outside("stories.toml").display()));
+    let commands = readme.commands("--agent claude");
+    assert_eq!(commands.len(), 7, "{commands:?}");
+    for line in &commands {
+        let said = typed(&world, line);
+        if line.contains("start") {
+            assert!(said.contains("2 of 2 done"), "{said}");
+            assert_eq!((world.branch(), world.exists("greet.sh")), ("main".to_owned(), false), "the checkout is not involved until finish");
+        }
+    }
+    assert_eq!((world.branch(), world.git(&["status", "--short"])), ("main".to_owned(), "?? greet.sh".to_owned()));
+}
+
+#[test]
+fn the_commands_that_bring_work_back_do_what_the_readme_says() {
+    let world = World::new();
+    world.change("greeter", "max-retries = 1\n[[story]]\nid = \"name\"\n");
+    let agent = "cat >/dev/null; echo $RALPH_ATTEMPT >greet.sh; test $RALPH_ATTEMPT = 1 && exit 1; echo '<promise>COMPLETE</promise>'";
+    world.ralph(&["start", "greeter", "--", "sh", "-c", agent]).code(0);
+    let readme = readme();
+    let block = readme.blocks("sh").into_iter().find(|block| block.lines.iter().any(|line| line.contains("restore"))).unwrap();
+    for line in block.lines {
+        let said = typed(&world, line);
+        match line.split_whitespace().nth(2).unwrap() {
+            "log" => assert!(said.contains("refs/ralph/greeter/attempts/name/1"), "{said}"),
+            "undo" => assert!(!world.exists("greet.sh")),
+            _ => assert_eq!(world.read("greet.sh"), "1\n"),
+        }
+    }
+}
+
+#[test]
+fn the_options_of_an_unattended_run_exist() {
+    let world = World::new();
+    world.change("shop", "[[story]]\nid = \"a\"\n");
+    for page in [readme(), Page::read("docs/unattended.md")] {
+        let lines = page.text().lines().map(|line| command(line).unwrap_or(line));
+        let starts: Vec<String> = lines.filter(|line| line.starts_with("git ralph start ")).map(str::to_owned).collect();
+        for line in starts.iter().filter(|line| line.contains("--keep-going")) {
+            typed(&world, &format!("{} --dry-run -- true", line.replace("greeter", "shop")));
+        }
+        assert!(starts.iter().any(|line| line.contains("--keep-going")));
+    }
 }
 
 /// What differs between any two moments of a live view: times, and the spinner.
@@ -89,7 +99,8 @@ fn steady(view: &str) -> String {
 #[test]
 fn the_live_view_is_the_one_that_is_shown() {
     let world = World::new();
-    world.change("greeter", &blocks("toml")[0].join("\n"));
+    let readme = readme();
+    world.change("greeter", &change_file(&readme));
     script(&world, "check.sh", "#!/bin/sh\nsh greet.sh | grep -q 'Hello, world'\n");
     let (usage, go) = (r#""usage":{"input_tokens":11200,"output_tokens":800}"#, world.outside("go"));
     world.program(
@@ -104,7 +115,7 @@ fn the_live_view_is_the_one_that_is_shown() {
             go.display()
         ),
     );
-    let screen = Screen::sized(&world, &["start", "greeter", "--model", "opus", "--finish", "keep"], 80);
+    let screen = Screen::sized(&world, &["start", "greeter", "--agent", "claude", "--model", "opus", "--finish", "keep"], 80);
     screen.wait_for("24.0k tokens");
     screen.wait_for("Edit greet.sh");
     let mut shown = Vec::new();
@@ -116,8 +127,7 @@ fn the_live_view_is_the_one_that_is_shown() {
     });
     fs::write(go, "").unwrap();
     assert_eq!(screen.end().0, 0);
-    let text = readme();
-    let (before, rest) = text.split_once("```text\n").unwrap();
+    let (before, rest) = readme.text().split_once("```text\n").unwrap();
     let (_, after) = rest.split_once("```").unwrap();
     golden::compare("README.md", &format!("{before}```text\n{}\n```{after}", shown.join("\n")));
 }
@@ -133,10 +143,9 @@ fn stories_come_from_where_the_readme_says() {
     world.write("specs/001-albums/tasks.md", "# Tasks: Albums\n\n## Phase 1: Setup\n\n- [ ] T001 Make a folder\n");
     world.write("prd.json", "{\"userStories\": [{\"id\": \"US-1\", \"title\": \"One\", \"priority\": 1, \"passes\": false}]}\n");
     world.write("docs/plans/plan.md", "# Plan\n\n### Task 1: First\n\n- [ ] do it\n");
-    let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains("--from specs/"))).unwrap();
-    let commands: Vec<&str> = block.iter().filter_map(|line| command(line)).collect();
+    let commands = readme().commands("--from specs/");
     assert_eq!(commands.len(), 4, "{commands:?}");
-    for line in commands {
+    for line in &commands {
         typed(&world, line);
         let change = line.split(' ').nth(3).unwrap();
         if line.contains(" new ") {
@@ -151,19 +160,16 @@ fn stories_come_from_where_the_readme_says() {
 }
 
 #[test]
-fn the_user_keeps_working_while_stories_run_as_the_readme_shows() {
+fn the_user_keeps_working_while_stories_run_as_the_page_shows() {
     let world = World::new();
-    let section = |needle: &str| {
-        let block = blocks("console").into_iter().find(|block| block.iter().any(|line| line.contains(needle))).unwrap();
-        block.iter().filter_map(|line| command(line)).map(str::to_owned).collect::<Vec<String>>()
-    };
+    let page = Page::read("docs/parallel.md");
     script(&world, "my-agent", "#!/bin/sh\ncat >/dev/null\necho $RALPH_STORY >\"$RALPH_STORY.txt\"\necho '<promise>COMPLETE</promise>'\n");
     world.write(".gitignore", ".env\nnode_modules/\n");
     world.write(".env", "SECRET\n");
     world.write("mine", "not committed\n");
     world.git(&["add", "my-agent", ".gitignore"]);
     world.change("greeter", "[[story]]\nid = \"greet\"\n");
-    let isolated = section("--isolate");
+    let isolated = page.commands("--isolate");
     assert_eq!(isolated.len(), 3, "{isolated:?}");
     typed(&world, &isolated[0]);
     assert_eq!((world.branch(), world.exists("greet.txt")), ("main".to_owned(), false));
@@ -173,9 +179,8 @@ fn the_user_keeps_working_while_stories_run_as_the_readme_shows() {
     // Several at once, with the change file that is shown.
     let npm = world.outside("npm-ran").display().to_string();
     world.program("npm", &format!("test \"$1\" = ci && test \"$(cat .env)\" = SECRET && mkdir node_modules && echo $RALPH_SLOT >>{npm}"));
-    let toml = blocks("toml").into_iter().find(|block| block.iter().any(|line| line.starts_with("touches"))).unwrap();
-    world.change("shop", &toml.join("\n"));
-    for line in section(".worktreeinclude") {
+    world.change("shop", &change_file(&page));
+    for line in page.commands(".worktreeinclude") {
         typed(&world, &line);
     }
     for story in ["schema", "queries", "page", "docs"] {
@@ -191,8 +196,8 @@ fn the_user_keeps_working_while_stories_run_as_the_readme_shows() {
 #[test]
 fn every_command_that_the_readme_names_exists() {
     let world = World::new();
-    let text = readme();
-    let mut seen = 0;
+    let readme = readme();
+    let (text, mut seen) = (readme.text(), 0);
     for row in text.lines().filter(|line| line.starts_with("| `git ralph ")) {
         let name = row["| `git ralph ".len()..].split([' ', '`']).next().unwrap();
         world.ralph(&[name, "--help"]).code(0);
@@ -207,4 +212,20 @@ fn every_command_that_the_readme_names_exists() {
     {
         assert!(name == "help" || name == "demo" || text.contains(&format!("`git ralph {name}")), "README does not name {name}");
     }
+}
+
+#[test]
+fn an_agent_of_your_own_works_as_the_page_shows() {
+    let world = World::new();
+    let page = Page::read("docs/own-agent.md");
+    let blocks = page.blocks("sh");
+    let agent = blocks.iter().find(|block| block.lines[0].starts_with("#!")).unwrap();
+    script(&world, "my-agent", &agent.lines.join("\n"));
+    world.change("greeter", "[[story]]\nid = \"greet\"\n");
+    typed(&world, &page.commands("./my-agent")[0]);
+    assert_eq!(world.git(&["show", "ralph/greeter:greet.sh"]), "echo 'Hello, world'");
+    for line in blocks.iter().flat_map(|block| &block.lines).filter(|line| line.starts_with("git config")) {
+        typed(&world, line);
+    }
+    assert!(!world.ralph(&["config"]).code(0).stderr.contains("warning"), "every key is known");
 }

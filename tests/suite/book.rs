@@ -1,0 +1,263 @@
+//! The pages in docs/: what they show is what happens, what they list is what the code has, and their links lead somewhere.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use git_ralph::config::{KEYS, change_file_schema};
+
+use crate::document::Page;
+use crate::golden;
+use crate::support::World;
+
+/// An agent that speaks as claude does, for the stories of the tutorial: the first attempt at `name` fails.
+const CLAUDE: &str = r#"test "$1" = --version && exit
+cat >/dev/null
+result() { printf '{"type":"result","subtype":"success","result":"%s"}\n' "$1"; }
+case $RALPH_STORY$RALPH_ATTEMPT in
+greet1) echo "echo 'Hello, world'" >greet.sh ;;
+name1) echo 'echo "Hello, $1"' >greet.sh; result '<promise>FAILED: without an argument the world must still be greeted</promise>'; exit ;;
+*) echo 'echo "Hello, ${1:-world}"' >greet.sh ;;
+esac
+result '<promise>COMPLETE</promise>'"#;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_tutorial_goes_as_it_is_shown() {
+    let mut world = World::empty();
+    world.program("claude", CLAUDE);
+    for setting in [["user.name", "Ada"], ["user.email", "ada@example.org"], ["init.defaultBranch", "main"]] {
+        world.git(&["config", "--global", setting[0], setting[1]]);
+    }
+    Page::read("docs/tutorial.md").play(&mut world);
+    assert_eq!((world.branch(), world.git(&["status", "--short"])), ("main".to_owned(), String::new()));
+    assert_eq!(world.git(&["for-each-ref", "refs/ralph", "refs/heads/ralph"]), "");
+}
+
+/// A table cell: a bar would end it.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn settings() -> String {
+    let mut page =
+        "# Settings\n\nThis page is generated from `src/config/table.rs` by `RALPH_BLESS=1 cargo test --test suite -- book`.\n\n\
+        The strongest source wins: an option, `git -c ralph.<key>=<value>`, the [change file](#the-change-file), git config, the default.\n\
+        `git ralph config` prints every setting with its value and its source.\n\n\
+        Durations are written as `45m`, `1h 30m` or `90s`; a bare number means seconds, `none` means no limit.\n\n\
+        ## Git config\n"
+            .to_owned();
+    for key in KEYS {
+        let _ = write!(page, "\n### `{}` = `{}`\n\n{}\n\nDefault: {}.", key.name, key.value, cell(key.meaning), key.default);
+        if let Some(option) = key.option {
+            let _ = write!(page, " Option: `{option}`.");
+        }
+        if let Some(file) = key.change_file {
+            let _ = write!(page, " In the change file: `{file}`.");
+        }
+        page.push('\n');
+    }
+    page.push_str(
+        "\n## The change file\n\n`.git/ralph/<change>.toml`. `git ralph new` writes it, `git ralph edit` opens and checks it, and\n\
+         `git ralph config --schema` prints its JSON schema for editors. It is read again before every story.\n\n\
+         | key | meaning |\n|---|---|\n",
+    );
+    let schema = change_file_schema();
+    let rows = |page: &mut String, object: &serde_json::Value| {
+        for (key, value) in object["properties"].as_object().unwrap() {
+            let _ = writeln!(page, "| `{key}` | {} |", cell(value["description"].as_str().unwrap()));
+        }
+    };
+    rows(&mut page, &schema);
+    page.push_str("\nEach `[[story]]` has these keys. Only `id` is required.\n\n| key | meaning |\n|---|---|\n");
+    rows(&mut page, &schema["properties"]["story"]["items"]);
+    page
+}
+
+#[test]
+fn the_page_of_settings_is_the_table_of_settings() {
+    golden::compare("docs/settings.md", &settings());
+}
+
+/// Roff as Markdown: as much of it as `man/sections/events.roff` uses.
+fn markdown(roff: &str) -> String {
+    let font = |line: &str| {
+        let line = line.replace("\\-", "-").replace("\\(aq", "'").replace("\\(lq", "\"").replace("\\(rq", "\"");
+        line.replace("\\fB", "`").replace("\\fI", "`").replace("\\fR", "`").replace("\\&", "").replace("\\e", "\\")
+    };
+    let (mut text, mut is_tag, mut is_example) = (String::new(), false, false);
+    for line in roff.lines() {
+        match line.split_once(' ').map_or((line, ""), |(macro_name, rest)| (macro_name, rest)) {
+            (".SH", title) => {
+                let title = title.trim_matches('"').to_lowercase();
+                let _ = write!(text, "\n## {}{}\n\n", title[..1].to_uppercase(), &title[1..]);
+            }
+            (".TP", _) => is_tag = true,
+            (".PP" | ".br", _) => text.push('\n'),
+            (".nf", _) => text.push_str("\n```sh\n"),
+            (".fi", _) => text.push_str("```\n"),
+            (".RS", _) => is_example = true,
+            (".RE", _) => is_example = false,
+            _ if is_tag => {
+                let _ = write!(text, "\n### {}\n\n", font(line));
+                is_tag = false;
+            }
+            _ if is_example => {
+                let _ = writeln!(text, "{}", font(line).replace('`', ""));
+            }
+            _ => {
+                let _ = writeln!(text, "{}", font(line));
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_of_events_is_the_manual_page() {
+    let roff = fs::read_to_string(root().join("man/sections/events.roff")).unwrap();
+    let from = roff.find(".SH DESCRIPTION").unwrap();
+    let to = roff.find(".SH \"SEE ALSO\"").or_else(|| roff.find(".SH SEE ALSO")).unwrap_or(roff.len());
+    let head = "# Events\n\nThis page is generated from `man git-ralph-events`, by `RALPH_BLESS=1 cargo test --test suite -- book`.\n";
+    let text = markdown(&roff[from..to]).replace("\n\n\n", "\n\n");
+    golden::compare("docs/events.md", &format!("{head}{text}"));
+}
+
+/// The words of refs in `src/names.rs` with how long each is needed, from the text of its table.
+fn kinds_of_refs() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("src/names.rs")).unwrap();
+    let table = text.split("const KINDS").nth(1).unwrap().split("];").next().unwrap().to_owned();
+    let rows = table.lines().filter(|line| line.contains("RefKind::") && line.contains("Needed::"));
+    rows.map(|line| (line.split('"').nth(1).unwrap().to_owned(), line.rsplit("Needed::").next().unwrap().replace("),", ""))).collect()
+}
+
+#[test]
+fn the_page_of_refs_has_every_kind_of_ref() {
+    let page = Page::read("docs/refs.md");
+    let rows: Vec<(String, String)> = page
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `refs/ralph/<change>/"))
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            (name.split('/').next().unwrap().to_owned(), rest.trim_end_matches(" |").rsplit("| ").next().unwrap().to_owned())
+        })
+        .collect();
+    let words = [("WhileOpen", "while the run is open"), ("UntilPruned", "until pruned"), ("AcrossRuns", "until pruned by name")];
+    let expected: Vec<(String, String)> = kinds_of_refs()
+        .into_iter()
+        .map(|(word, needed)| (word, words.iter().find(|(name, _)| *name == needed).unwrap().1.to_owned()))
+        .collect();
+    assert!(expected.len() > 10);
+    assert_eq!(rows, expected, "docs/refs.md has the kinds of src/names.rs, in order");
+}
+
+/// Whether a path fits a row of the page of files, in which `<…>` is any one component and `…` is anything.
+fn fits(row: &str, path: &str) -> bool {
+    let (mut parts, mut row) = (path.split('/'), row.split('/').peekable());
+    while let Some(pattern) = row.next() {
+        if pattern == "…" {
+            return true;
+        }
+        let Some(part) = parts.next() else { return row.peek().is_none() && pattern.is_empty() };
+        let (before, after) = match pattern.split_once('<') {
+            Some((before, rest)) => (before, rest.split_once('>').unwrap().1),
+            None if part == pattern => continue,
+            None => return false,
+        };
+        if part.len() < before.len() + after.len() || !part.starts_with(before) || !part.ends_with(after) {
+            return false;
+        }
+    }
+    parts.next().is_none()
+}
+
+/// Every file below a directory, by its path from there.
+fn files_below(dir: &Path, prefix: &str, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().map(Result::unwrap) {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.file_type().unwrap().is_dir() {
+            files_below(&entry.path(), &format!("{name}/"), found);
+        } else {
+            found.insert(name);
+        }
+    }
+}
+
+#[test]
+fn the_page_of_files_has_every_file_that_runs_leave() {
+    let world = World::new();
+    world.write(".gitignore", ".env\n");
+    world.write(".env", "SECRET\n");
+    world.write("staged", "1\n");
+    world.git(&["add", "staged"]);
+    world.ralph(&["new", "fresh"]).code(0);
+    world.change("work", "verify = [\"true\"]\nmax-retries = 1\n[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\n");
+    let agent = "cat >/dev/null; echo $RALPH_STORY$RALPH_ATTEMPT >work; echo x >.env; mkfifo pipe; echo '# note' >>\"$RALPH_LEARNINGS\"
+        test $RALPH_STORY$RALPH_ATTEMPT = a1 && exit 3; rm -f pipe; echo '<promise>COMPLETE</promise>'";
+    world.ralph(&["start", "work", "--", "sh", "-c", agent]).code(0);
+    world.change("apart", "setup = [\"true\"]\nisolate = true\n[[story]]\nid = \"a\"\n");
+    world.ralph(&["start", "apart", "--", "sh", "-c", agent]).code(0);
+    let mut found = BTreeSet::new();
+    for top in ["ralph", "ralph-spare"] {
+        files_below(&world.path(".git").join(top), &format!("{top}/"), &mut found);
+    }
+    assert!(found.len() > 20, "{found:?}");
+    let page = Page::read("docs/files.md");
+    let rows: Vec<&str> = page.text().lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let unknown: Vec<&String> = found.iter().filter(|path| !rows.iter().any(|row| fits(row, path))).collect();
+    assert!(unknown.is_empty(), "docs/files.md does not name {unknown:#?}");
+}
+
+/// The anchors that GitHub gives the headings of a page.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#').trim());
+    headings
+        .map(|heading| {
+            let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>();
+            kept.replace(' ', "-")
+        })
+        .collect()
+}
+
+/// Every document with its path from the top.
+pub fn documents() -> Vec<(String, String)> {
+    let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned);
+    let pages = golden::files("docs").into_iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
+    top.into_iter().chain(pages).map(|name| (name.clone(), fs::read_to_string(root().join(name)).unwrap())).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_page_and_a_heading() {
+    let link = regex_lite::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let mut seen = 0;
+    for (name, text) in documents() {
+        for target in link
+            .captures_iter(&text)
+            .map(|found| found[1].to_owned())
+            .filter(|target| !target.contains("://") && !target.ends_with("runners.md"))
+        {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let path = if file.is_empty() { root().join(&name) } else { root().join(&name).parent().unwrap().join(file) };
+            assert!(path.exists(), "{name} links to {target}, which is not there");
+            if !anchor.is_empty() {
+                let there = anchors(&fs::read_to_string(&path).unwrap());
+                assert!(there.contains(&anchor.to_owned()), "{name} links to {target}, which has no such heading: {there:?}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen}");
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = Page::read("docs/README.md");
+    for name in golden::files("docs").iter().filter(|name| name.ends_with(".md") && *name != "README.md") {
+        assert!(index.text().contains(&format!("]({name})")), "docs/README.md does not link to {name}");
+    }
+}

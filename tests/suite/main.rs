@@ -37,6 +37,7 @@ mod looking_back;
 mod machine;
 mod machine_queue;
 mod man_pages;
+mod man_pages_as_markdown;
 mod messages;
 mod notifications;
 mod output;

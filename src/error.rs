@@ -19,6 +19,8 @@ pub enum ExitStatus {
     Usage,
     /// Ended by a signal from the user.
     Interrupted,
+    /// As the agent of a worker ended.
+    OfAgent(u8),
 }
 
 impl ExitStatus {
@@ -32,6 +34,7 @@ impl ExitStatus {
             ExitStatus::Fatal => 128,
             ExitStatus::Usage => 129,
             ExitStatus::Interrupted => 130,
+            ExitStatus::OfAgent(code) => code,
         }
     }
 }

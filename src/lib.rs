@@ -30,8 +30,10 @@ pub mod install;
 mod json;
 pub mod names;
 mod nearest;
+mod portable_word;
 pub mod process;
 mod relocate;
+pub mod remote;
 pub mod report;
 pub mod run;
 pub mod runner;
@@ -41,6 +43,7 @@ mod shell_word;
 mod stamp;
 pub mod story;
 pub mod vault;
+pub mod worker;
 pub mod workspace;
 
 use std::ffi::OsString;

@@ -31,6 +31,8 @@ pub enum RefKind {
     Attempt,
     /// The work of an accepted attempt that waits in the landing queue.
     Queued,
+    /// An attempt on another machine: where it begins, or what it left, on its way through a hub.
+    Remote,
     /// Commits that a landed attempt made and left behind.
     Abandoned,
     /// What an agent made of a ref that was put back.
@@ -55,7 +57,7 @@ enum Needed {
 }
 
 /// Every kind of ref: its word in the name, and how long it is needed.
-const KINDS: [(RefKind, &str, Needed); 14] = [
+const KINDS: [(RefKind, &str, Needed); 15] = [
     (RefKind::Base, "base", Needed::WhileOpen),
     (RefKind::Index, "index", Needed::UntilPruned),
     (RefKind::Initial, "initial", Needed::WhileOpen),
@@ -65,6 +67,7 @@ const KINDS: [(RefKind, &str, Needed); 14] = [
     (RefKind::Adopted, "adopted", Needed::UntilPruned),
     (RefKind::Attempt, "attempts", Needed::UntilPruned),
     (RefKind::Queued, "queued", Needed::UntilPruned),
+    (RefKind::Remote, "remote", Needed::WhileOpen),
     (RefKind::Abandoned, "abandoned", Needed::UntilPruned),
     (RefKind::Moved, "moved", Needed::UntilPruned),
     (RefKind::Undone, "undone", Needed::UntilPruned),
@@ -113,7 +116,7 @@ impl OwnRef<'_> {
     #[must_use]
     pub fn story(&self) -> Option<&str> {
         match self.kind {
-            RefKind::Attempt | RefKind::Queued | RefKind::Abandoned | RefKind::Moved => {
+            RefKind::Attempt | RefKind::Queued | RefKind::Remote | RefKind::Abandoned | RefKind::Moved => {
                 self.rest.split('/').next().filter(|story| !story.is_empty())
             }
             RefKind::Base
@@ -149,7 +152,7 @@ pub struct Note {
 }
 
 /// Every name that belongs to one change; all of them full ref names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     change: ChangeName,
 }
@@ -317,6 +320,18 @@ impl Names {
         self.below(RefKind::Queued, &format!("{}/{attempt}", story.as_component()))
     }
 
+    /// Where an attempt on another machine begins, on the hub.
+    #[must_use]
+    pub fn remote_base(&self, story: &StoryId, attempt: u32) -> String {
+        format!("{}-base", self.remote_result(story, attempt))
+    }
+
+    /// What an attempt on another machine left, on the hub.
+    #[must_use]
+    pub fn remote_result(&self, story: &StoryId, attempt: u32) -> String {
+        self.below(RefKind::Remote, &format!("{}/{attempt}", story.as_component()))
+    }
+
     /// A branch of this name that an earlier run left.
     #[must_use]
     pub fn leftover(&self, run: u32) -> String {
@@ -423,6 +438,7 @@ mod tests {
             (names.adopted(&oid), RefKind::Adopted),
             (names.attempt(&story, 2), RefKind::Attempt),
             (names.queued(&story, 2), RefKind::Queued),
+            (names.remote_result(&story, 2), RefKind::Remote),
             (names.abandoned(&story, 2), RefKind::Abandoned),
             (names.moved(&story, 2, "refs/heads/main"), RefKind::Moved),
             (names.undone(2), RefKind::Undone),

@@ -22,6 +22,7 @@ mod start;
 mod status;
 mod stop;
 mod undo;
+mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -48,6 +49,7 @@ pub use start::Start;
 pub use status::Status;
 pub use stop::StopArgs;
 pub use undo::UndoArgs;
+pub use worker::WorkerArgs;
 
 /// Lets an AI coding agent work through a change, story by story, while git keeps every step.
 #[derive(Debug, Parser)]
@@ -101,6 +103,8 @@ pub enum Command {
     Setup(Setup),
     /// Show the whole loop in a scratch repository, with a built-in scripted agent
     Demo(Demo),
+    /// Run one attempt's agent on this machine, for a git-ralph on another one
+    Worker(Box<WorkerArgs>),
     /// The scripted agent of the demo
     #[command(hide = true)]
     DemoAgent {

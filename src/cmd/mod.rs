@@ -30,6 +30,7 @@ mod steering;
 mod stop;
 mod undo;
 mod usage;
+mod worker;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -58,8 +59,8 @@ fn changing(command: &Command) -> Option<&'static str> {
         Command::Stop(_) => Some("stop"),
         Command::Prune(_) => Some("prune"),
         Command::Setup(_) => Some("setup"),
-        // The demo has a repository of its own.
-        Command::Demo(_) | Command::DemoAgent { .. } => None,
+        // The demo and a worker have repositories of their own.
+        Command::Demo(_) | Command::DemoAgent { .. } | Command::Worker(_) => None,
         Command::List(_) | Command::Status(_) | Command::Log(_) | Command::Config(_) | Command::Doctor(_) => None,
     }
 }
@@ -94,6 +95,7 @@ pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
         Command::Doctor(args) => doctor::run(&args, environment).await,
         Command::Setup(args) => setup::run(&args, &environment),
         Command::Demo(args) => demo::run(args, environment).await,
+        Command::Worker(args) => worker::run(*args, &environment).await,
         Command::DemoAgent { slowly } => demo_agent::run(&environment, slowly).await,
     }
 }

@@ -39,6 +39,7 @@ pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph-status.1",
     "git-ralph-stop.1",
     "git-ralph-undo.1",
+    "git-ralph-worker.1",
 );
 
 /// What tells shells to ask us.

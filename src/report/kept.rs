@@ -90,6 +90,7 @@ fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
         Some(RefKind::Leftover) => format!("a branch that an earlier run left: {}", clean(&entry.subject)),
         Some(RefKind::Done) => format!("what the run ended with: {}", clean(&entry.subject)),
         Some(RefKind::Undone) => format!("what an undo took back: {}", clean(&entry.subject)),
+        Some(RefKind::Remote) => "an attempt on another machine, on its way through this repository".to_owned(),
         Some(RefKind::Attempt | RefKind::Base | RefKind::Initial | RefKind::ByHand | RefKind::Checkpoint | RefKind::Pin) | None => {
             clean(&entry.subject)
         }

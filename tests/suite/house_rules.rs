@@ -26,18 +26,19 @@ fn code(text: &str) -> &str {
 }
 
 /// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
-const FLOORS: [&[&str]; 13] = [
-    &["shell_word"],
+const FLOORS: [&[&str]; 14] = [
+    &["shell_word", "portable_word"],
     &["error", "nearest", "safe_read", "fence", "free_name", "stamp", "json", "cost"],
     &["process", "relocate", "safe_write", "vault"],
     &["git"],
     &["story"],
     &["config"],
     &["names"],
+    &["remote"],
     &["workspace", "agent", "runner"],
     &["branch"],
     &["run"],
-    &["report"],
+    &["report", "worker"],
     &["cli", "install"],
     &["cmd", "complete"],
 ];

@@ -67,3 +67,4 @@ mod surroundings;
 mod suspending;
 mod transcripts;
 mod trees;
+mod worker;

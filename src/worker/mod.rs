@@ -1,0 +1,180 @@
+//! The far end of an attempt on another machine: fetch, run the agent, push everything that it left, clean up.
+//!
+//! The worker lives as long as the connection that started it. When that breaks, it ends its agent with everything that the agent
+//! started, and still pushes what there is, so that no work is lost that can be saved.
+
+mod connection;
+mod order;
+mod scratch;
+mod workspace;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use connection::Input;
+use scratch::Scratch;
+use workspace::RemoteWorkspace;
+
+use crate::config::Environment;
+use crate::error::Problem;
+use crate::process::{
+    Adoption, Exit, Flow, Program, Stop, Stream, Supervised, Trail, Urgency, Watch, stop_channel, supervise, watch_signals,
+};
+use crate::remote::RemoteResult;
+use crate::{safe_read, safe_write};
+
+pub use order::Order;
+
+/// How much of what an agent adds to the learnings is brought back.
+const MOST_LEARNINGS: u64 = 64 * 1024;
+
+/// Does what the order says, until the connection breaks or somebody asks to stop. Gives how the agent ended.
+///
+/// # Errors
+/// If the agent was not started, or its work could not be pushed.
+pub async fn work(order: &Order, environment: &Environment) -> Result<Exit> {
+    let (handle, stop) = stop_channel();
+    let signals = watch_signals(handle.clone()).context("cannot listen to signals")?;
+    let watch = async {
+        tokio::join!(signals, async {
+            connection::closed().await;
+            handle.raise(Urgency::Terminate);
+        })
+    };
+    tokio::select! {
+        done = attempt(order, environment, stop) => done,
+        _ = watch => bail!("nothing is left to watch the connection"),
+    }
+}
+
+async fn attempt(order: &Order, environment: &Environment, stop: Stop) -> Result<Exit> {
+    let _adoption = Adoption::begin();
+    let scratch = unless_stopped(&stop, Scratch::make(&order.dir)).await?;
+    let made = async {
+        let both = tokio::join!(
+            connection::input(order.learnings_bytes, order.prompt_bytes),
+            RemoteWorkspace::fetch(order, environment, &scratch)
+        );
+        Ok((both.0?, both.1?))
+    };
+    let (input, workspace) = unless_stopped(&stop, made).await?;
+    let worker = Worker { order, environment, learnings: scratch.join("learnings").into(), top: workspace.top().to_owned() };
+    safe_write::write(Path::new(&worker.learnings), &input.learnings).context("cannot write the learnings")?;
+    for command in &order.setup {
+        worker.set_up(command, stop.clone()).await?;
+    }
+    workspace.hand_over().await?;
+    let result = worker.run(&input, stop).await?;
+    let exit = result.exit.clone();
+    let commit = workspace.commit(result).await?;
+    workspace.push(&commit).await?;
+    // From here on the result is all that is needed of this machine.
+    order.tell(&format!("end-{}", status(&exit)));
+    Ok(exit)
+}
+
+/// The exit status that says how an agent ended, as a shell would have it.
+#[must_use]
+pub fn status(exit: &Exit) -> u8 {
+    match exit {
+        Exit::Success | Exit::Lingered => 0,
+        Exit::Code { code } => u8::try_from(*code).unwrap_or(u8::MAX),
+        Exit::Signal { signal } => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Exit::CouldNotStart { .. } => 127,
+        _ => 130,
+    }
+}
+
+/// Does the work before an agent runs; nothing is lost if that is given up.
+async fn unless_stopped<T>(stop: &Stop, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut stop = stop.clone();
+    tokio::select! {
+        done = work => done,
+        _ = stop.reached(Urgency::Now) => bail!(ended_early()),
+    }
+}
+
+fn ended_early() -> Problem {
+    Problem::fatal("the connection has ended before the agent was started")
+}
+
+/// What runs in the workspace.
+struct Worker<'a> {
+    order: &'a Order,
+    environment: &'a Environment,
+    learnings: OsString,
+    top: std::path::PathBuf,
+}
+
+impl Worker<'_> {
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        let own =
+            [(Order::MARK, self.order.mark()), ("RALPH_WORKSPACE", self.top.clone().into()), ("RALPH_LEARNINGS", self.learnings.clone())];
+        let given = self.order.env.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        self.environment.for_children(&given.chain(own).collect::<Vec<_>>())
+    }
+
+    fn watch(&self) -> Watch {
+        // The limits of an attempt are kept where the run is.
+        Watch { limit: None, idle: None, linger: self.order.grace, grace: self.order.grace }
+    }
+
+    /// Runs a command that sets the workspace up; what it prints goes to standard error.
+    async fn set_up(&self, command: &OsString, mut stop: Stop) -> Result<()> {
+        let program =
+            Program { program: "sh".into(), args: vec!["-c".into(), command.clone()], env: self.variables(), cwd: self.top.clone() };
+        let sink = |_, bytes: &[u8]| Ok(if connection::pass_on(io::stderr(), bytes) { Flow::Going } else { Flow::Unwanted });
+        match supervise(&program, b"", self.watch(), &mut stop, sink).await?.exit {
+            Exit::Success => Ok(()),
+            Exit::Interrupted => bail!(ended_early()),
+            _ => bail!(Problem::fatal(format!("the setup command '{}' failed on the worker", command.display()))),
+        }
+    }
+
+    /// Runs the agent with its input and output passed on, and ends everything that it leaves running.
+    async fn run(&self, input: &Input, mut stop: Stop) -> Result<RemoteResult> {
+        let Some((program, args)) = self.order.agent.split_first() else { bail!(Problem::fatal("there is no agent to start")) };
+        // A path is relative to the workspace, as everywhere.
+        let is_path = program.as_encoded_bytes().contains(&b'/');
+        let program = if is_path { self.top.join(program).into() } else { program.clone() };
+        let program = Program { program, args: args.to_vec(), env: self.variables(), cwd: self.top.clone() };
+        let mut stdout = 0;
+        let sink = |stream, bytes: &[u8]| {
+            let arrived = match stream {
+                Stream::Stdout => {
+                    stdout += u64::try_from(bytes.len()).unwrap_or_default();
+                    connection::pass_on(io::stdout(), bytes)
+                }
+                Stream::Stderr => connection::pass_on(io::stderr(), bytes),
+            };
+            Ok(if arrived { Flow::Going } else { Flow::Unwanted })
+        };
+        self.order.tell("start");
+        let trail = Trail::begin(Order::MARK, &self.order.mark().to_string_lossy());
+        let Supervised { exit, .. } = supervise(&program, &input.prompt, self.watch(), &mut stop, sink).await?;
+        let survivors = trail.end(self.order.grace).await;
+        Ok(RemoteResult {
+            token: self.order.mark().to_string_lossy().into_owned(),
+            exit,
+            stdout,
+            head: None,
+            others: Vec::new(),
+            staged: None,
+            learnings: self.added(&input.learnings),
+            survivors,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// What the agent has added to the learnings.
+    fn added(&self, before: &[u8]) -> String {
+        let most = MOST_LEARNINGS.saturating_add(u64::try_from(before.len()).unwrap_or_default());
+        let now = safe_read::tail(Path::new(&self.learnings), most).unwrap_or_default();
+        let added = now.strip_prefix(before).unwrap_or(&now);
+        let start = added.len().saturating_sub(usize::try_from(MOST_LEARNINGS).unwrap_or_default());
+        String::from_utf8_lossy(&added[start..]).into_owned()
+    }
+}

@@ -173,6 +173,14 @@ fn the_committed_pages_are_the_generated_ones() {
 }
 
 #[test]
+fn every_page_has_examples() {
+    for (name, text) in pages() {
+        // git-ralph types the command of a worker, not the user.
+        assert!(text.contains(".SH EXAMPLES\n") || name == "git-ralph-worker.1", "{name}");
+    }
+}
+
+#[test]
 fn every_page_and_completion_is_shipped_and_no_other() {
     let mut names: Vec<String> = pages().into_iter().map(|(name, _)| name).collect();
     names.sort();

@@ -129,8 +129,10 @@ impl Agent {
     }
 
     fn takes_no_model(&self, model: &str) -> Problem {
-        Problem::fatal(format!("the agent '{}' is a command of your own, it cannot be told the model '{model}'", self.name))
-            .hint("put the model into the command, and leave out --model")
+        Problem::fatal(format!(
+            "cannot pass the model '{model}' to the agent '{}', which is a command of your own: put the model into the command",
+            self.name
+        ))
     }
 
     /// The program that must exist; none if a shell command starts with something other than a plain word.

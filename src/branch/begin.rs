@@ -47,34 +47,35 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
     }
     let refs = refs?;
     if refs.get(BRANCHES.trim_end_matches('/')).is_some() {
-        bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph <new name>"));
+        bail!(Problem::refused("a branch named 'ralph' is in the way of branches named 'ralph/…'").hint("git branch -m ralph ralph-old"));
     }
     let kept = names.prefix();
     for name in [REFS.trim_end_matches('/'), kept.trim_end_matches('/')] {
         if let Some(oid) = refs.get(name) {
             let problem = Problem::refused(format!("the ref '{name}' is in the way of refs below it, under which work is kept"));
-            bail!(problem.hint(format!("git branch <name> {}, and git update-ref -d {name}", oid.short())));
+            bail!(problem.hint(format!("git branch {} {} && git update-ref -d {name}", name.replace('/', "-"), oid.short())));
         }
     }
     let branch = names.branch();
     let below = format!("{branch}/");
     if let Some(entry) = refs.below(&below).next() {
         let short = entry.name.strip_prefix("refs/heads/").unwrap_or(&entry.name);
-        bail!(
-            Problem::refused(format!("the branch '{short}' is in the way of '{}'", names.short_branch()))
-                .hint(format!("git branch -m {} <new name>", quoted(short)))
-        );
+        bail!(Problem::refused(format!("the branch '{short}' is in the way of '{}'", names.short_branch())).hint(format!(
+            "git branch -m {} {}",
+            quoted(short),
+            quoted(&short.replace('/', "-"))
+        )));
     }
     if let Some((_, path)) = elsewhere?.into_iter().find(|(name, _)| *name == branch) {
         bail!(
             Problem::refused(format!("'{}' is checked out at {path}", names.short_branch()))
-                .hint(format!("git -C {} switch <other branch>", quoted(&path)))
+                .hint(format!("git -C {} switch --detach", quoted(&path)))
         );
     }
     if repo.place.head.branch() == Some(branch.as_str()) {
         bail!(
             Problem::refused(format!("'{}' is checked out here, but no run of it is open", names.short_branch()))
-                .hint("git switch <the branch to start from>")
+                .hint("git switch -   to return to the branch that you were on before")
         );
     }
     Ok(())

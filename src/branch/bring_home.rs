@@ -35,7 +35,7 @@ impl Branch {
                 let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
                 let (short, change) = (self.names.short_branch(), self.names.change());
                 bail!(
-                    Problem::refused(format!("what is in your checkout conflicts with the run in:{}", list.concat()))
+                    Problem::refused(format!("your checkout conflicts with the result of the run in:{}", list.concat()))
                         .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
                         .hint(
                             "git stash -u                      to put your uncommitted changes and untracked files aside, then finish again"
@@ -77,7 +77,7 @@ impl Branch {
         if let (Head::Branch { oid, .. }, false) = (original, exists) {
             bail!(
                 Problem::refused(format!("the original branch '{was}' no longer exists"))
-                    .hint(format!("git branch {} {} && git switch {0}   to bring it back where it was", quoted(&was), oid.short()))
+                    .hint(format!("git branch {} {} && git switch {0}   to recreate it", quoted(&was), oid.short()))
                     .hint(keep)
             );
         }

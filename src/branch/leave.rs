@@ -202,7 +202,7 @@ impl Branch {
         if let Some((_, path)) = self.repo.checked_out_elsewhere().await?.into_iter().find(|(name, _)| name == original) {
             bail!(
                 Problem::refused(format!("the original branch '{}' is checked out at {path}", leaving.original.words()))
-                    .hint(format!("git -C {} switch <other branch>", quoted(&path)))
+                    .hint(format!("git -C {} switch --detach", quoted(&path)))
                     .hint("git ralph finish --keep   to stay on the run's branch")
             );
         }
@@ -329,9 +329,13 @@ impl Branch {
                 let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
                 let short = self.names.short_branch();
                 bail!(
-                    Problem::refused(format!("'{}' has moved on and conflicts with the run in:{}", original.words(), list.concat()))
-                        .hint(format!("git merge {}   on {short} to resolve it there, then finish again", quoted(&original.words())))
-                        .hint("git ralph finish --keep   to stay on the run's branch")
+                    Problem::refused(format!(
+                        "'{}' has moved and conflicts with the result of the run in:{}",
+                        original.words(),
+                        list.concat()
+                    ))
+                    .hint(format!("git merge {}   on {short} to resolve it there, then finish again", quoted(&original.words())))
+                    .hint("git ralph finish --keep   to stay on the run's branch")
                 )
             }
         }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-/// Give a run up; what it did stays reachable under refs/ralph/.
+/// Give up the run and restore branch, work tree and index to their state before `start`. Its work stays reachable under refs/ralph/.
 #[derive(Debug, Args)]
 pub struct Abort {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
     /// Print errors and warnings only
     #[arg(short, long)]

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-/// Check that everything a run needs is in place, and how to fix what is not.
+/// Check that everything a run needs is in place, and say how to fix what is not.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Only what this change needs; every change if none is named
+    /// Check only what this change needs (default: every change)
     pub change: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -5,12 +5,12 @@ use clap::Args;
 /// Mark a story as done by hand. Your uncommitted edits become its checkpoint; no gate is run.
 #[derive(Debug, Args)]
 pub struct Done {
-    /// The story; the one that is under way, or has failed, if none is named
+    /// The story (default: the one that is under way or has failed)
     pub story: Option<String>,
     /// A text for the commit message
     #[arg(short, long, value_name = "TEXT")]
     pub message: Option<String>,
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
     /// Print errors and warnings only

@@ -7,7 +7,7 @@ use crate::config::Finish;
 /// End a run; asks on a terminal when neither --cleanup nor --keep is given.
 #[derive(Debug, Args)]
 pub struct FinishArgs {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
     /// Back to the original branch with everything as uncommitted changes
     #[arg(long, conflicts_with = "keep")]

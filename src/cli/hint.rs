@@ -2,19 +2,19 @@
 
 use clap::Args;
 
-/// Give advice to the next attempts of a story. A story that waits for you goes on with it.
+/// Give advice to the next attempts of a story. It also wakes a blocked story.
 #[derive(Debug, Args)]
 #[command(override_usage = "git ralph hint [<options>] [<story>] -m <text>\n       git ralph hint [<options>] [<story>] < <file>")]
 pub struct Hint {
-    /// The story; every story if none is named
+    /// The story (default: every story)
     pub story: Option<String>,
     /// The advice; read from standard input if it is not given
     #[arg(short, long, value_name = "TEXT")]
     pub message: Option<String>,
-    /// End the attempt that is under way and begin again with the advice; no retry is spent
+    /// End the attempt that is under way and start it again with the advice; this costs no retry
     #[arg(long)]
     pub now: bool,
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
     /// Print errors and warnings only

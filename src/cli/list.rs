@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// List the changes that this repository knows, and where each stands.
+/// List the changes of this repository and where each stands.
 #[derive(Debug, Args)]
 pub struct List {
     /// Print JSON

@@ -7,20 +7,20 @@ use super::count;
 /// Show the history of a run and the work saved from failed attempts.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
-    /// Only this story; can be named alone
+    /// Only this story; it can be given without the change
     pub story: Option<String>,
-    /// Look at run N of the change, not at its last one
+    /// Show run N of the change (default: the latest)
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub run: Option<u32>,
-    /// Print what the agent said and did in attempt N of the story
+    /// Print the transcript of attempt N of the story
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true, conflicts_with = "follow")]
     pub attempt: Option<u32>,
-    /// With --attempt: what the agent printed, byte for byte
+    /// With --attempt: print the agent's output byte for byte
     #[arg(long, requires = "attempt", conflicts_with = "json")]
     pub raw: bool,
-    /// Print what happens, as it happens, until the loop ends
+    /// Print the run from the beginning and follow it until the loop ends
     #[arg(short, long)]
     pub follow: bool,
     /// Print JSON; with --follow one event per line

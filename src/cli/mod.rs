@@ -67,17 +67,17 @@ pub enum Command {
     New(New),
     /// Open the file of a change in your editor
     Edit(Edit),
-    /// List the changes that this repository knows, and where each stands
+    /// List the changes of this repository and where each stands
     List(List),
     /// Begin a run
     Start(Box<Start>),
-    /// Go on with an unfinished run, after a stop, a crash or a kill
+    /// Continue an open run, after a stop, a crash or a kill
     Resume(Box<Resume>),
     /// End a run: cleanup or keep
     Finish(FinishArgs),
-    /// Go back to the original branch, work tree and index exactly as before the start
+    /// Give up the run and restore branch, work tree and index to their state before `start`
     Abort(Abort),
-    /// Take the last checkpoint back; what it held stays reachable
+    /// Remove the last checkpoint; its work stays reachable
     Undo(UndoArgs),
     /// Give advice to the next attempts of a story
     Hint(Hint),
@@ -93,11 +93,11 @@ pub enum Command {
     Log(LogArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
-    /// Delete what finished and aborted runs keep
+    /// Delete the saved work and the records of closed runs
     Prune(Prune),
     /// List every setting, its value and where it was set
     Config(ConfigArgs),
-    /// Check that everything a run needs is in place, and how to fix what is not
+    /// Check that everything a run needs is in place, and say how to fix what is not
     Doctor(Doctor),
     /// Install the manual and shell completion
     Setup(Setup),

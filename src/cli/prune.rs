@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-/// Delete what finished and aborted runs keep: refs, transcripts, old stash entries. There is no way back.
+/// Delete the refs, transcripts and old stash entries of finished and aborted runs. This cannot be undone.
 #[derive(Debug, Args)]
 pub struct Prune {
-    /// Only these refs; a branch that you kept and a later run moved aside is deleted only if it is named here
+    /// Delete only these refs; a branch that you kept and that a later run moved is deleted only if it is named here
     #[arg(value_name = "REF", conflicts_with = "change")]
     pub refs: Vec<String>,
-    /// Only of this change
+    /// Delete only what belongs to this change
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
     /// List what would be deleted and do nothing

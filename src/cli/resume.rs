@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::RunOptions;
 
-/// Go on with an unfinished run. Options of `start` are remembered; those given here go first.
+/// Continue an open run. Options of `start` are remembered; options given here override them.
 #[derive(Debug, Args)]
 #[command(override_usage = "git ralph resume [<options>] [<change>] [-- <cmd>...]")]
 pub struct Resume {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
     /// How the loop is to run.
     #[command(flatten)]

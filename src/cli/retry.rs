@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-/// Give a story a fresh set of retries. A story that is skipped, or waits for you, goes on, too.
+/// Give a story a fresh set of retries. This also includes a skipped story again and wakes a blocked one.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// The story; every story that failed or waits for you if none is named
+    /// The story (default: every story that has failed or is blocked)
     pub story: Option<String>,
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
     /// Print errors and warnings only

@@ -7,7 +7,7 @@ use clap::Args;
 pub struct Skip {
     /// The story
     pub story: String,
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     #[arg(long, value_name = "NAME")]
     pub change: Option<String>,
     /// Print errors and warnings only

@@ -8,9 +8,9 @@ use super::RunOptions;
 #[derive(Debug, Args)]
 #[command(override_usage = "git ralph start [<options>] [<change>] [-- <cmd>...]")]
 pub struct Start {
-    /// The change; asked for on a terminal if none is named
+    /// The change (default: the only one, or asked for on a terminal)
     pub change: Option<String>,
-    /// Keep an unfinished run under refs/ralph/ and begin again
+    /// Set the unfinished run aside (under refs/ralph/) and start over; also do a finished change again
     #[arg(long)]
     pub restart: bool,
     /// How the loop is to run.

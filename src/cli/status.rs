@@ -5,7 +5,7 @@ use clap::Args;
 /// Show where the run stands and what to type next.
 #[derive(Debug, Default, Args)]
 pub struct Status {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -5,9 +5,9 @@ use clap::Args;
 /// Ask a running loop to stop after the attempt that is under way.
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The change; the running one of this work tree if none is named
+    /// The change (default: the one that is running in this work tree)
     pub change: Option<String>,
-    /// End the attempt that is under way
+    /// End the attempt that is under way instead of waiting for it
     #[arg(long)]
     pub now: bool,
     /// Print errors and warnings only

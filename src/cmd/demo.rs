@@ -190,7 +190,9 @@ fn place(args: &Demo) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
             fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
             let dir = dir.canonicalize()?;
             if fs::read_dir(&dir)?.next().is_some() {
-                bail!(Problem::refused(format!("{} is not empty", dir.display())).hint("git ralph demo --dir <new directory>"));
+                bail!(
+                    Problem::refused(format!("{} is not empty", dir.display())).hint("git ralph demo   to use a new temporary directory")
+                );
             }
             Ok((dir, None))
         }

@@ -38,7 +38,7 @@ fn meant(context: &Context, named: Option<&str>) -> Result<ChangeName> {
     let known = context.store.changes()?;
     match &known[..] {
         [only] => Ok(only.clone()),
-        [] => bail!(Problem::refused("there is no change to edit").hint("git ralph new <change>")),
+        [] => bail!(Problem::refused("there is no change to edit").hint("git ralph new my-change")),
         several => {
             let hints = several.iter().map(|name| format!("git ralph edit {name}"));
             bail!(hints.fold(Problem::usage("which change? none is named"), Problem::hint))
@@ -65,7 +65,7 @@ pub async fn open(context: &Context, name: &ChangeName) -> Result<ExitStatus> {
         let edited = without_remarks(&safe_read::text(&draft).with_context(|| format!("cannot read {}", draft.display()))?);
         if edited.trim().is_empty() || edited == before {
             let _ = fs::remove_file(&draft);
-            output::message(&Line::new(Tone::Plain, format!("{} stays as it was", context.shown(&file))));
+            output::message(&Line::new(Tone::Plain, format!("{} was not changed", context.shown(&file))));
             return Ok(ExitStatus::Done);
         }
         let Err(error) = check(context, name, &edited) else {
@@ -90,7 +90,7 @@ async fn editor(context: &Context) -> Result<String> {
     let asked = Git::plain(environment.cwd.clone(), environment.as_typed()).call(["var", "GIT_EDITOR"]).line().await;
     match asked.map(|line| line.trim().to_owned()) {
         Ok(editor) if !editor.is_empty() => Ok(editor),
-        _ => bail!(Problem::refused("git knows no editor that it could use here").hint("git config core.editor <editor>")),
+        _ => bail!(Problem::refused("git has no editor configured").hint("git config core.editor vi")),
     }
 }
 
@@ -110,7 +110,7 @@ fn save(context: &Context, name: &ChangeName, text: &str) -> Result<()> {
         && let Some(inbox) = Inbox::of(&run, &state)
     {
         inbox.leave(&Request::new(Wish::Edit { text: text.to_owned() })).context("cannot leave the edit for the loop")?;
-        let text = format!("the edit of {shown} is taken in when no attempt is under way");
+        let text = format!("the edit of {shown} takes effect when no attempt is under way");
         output::message(&Line::new(Tone::Plain, text));
         return Ok(());
     }
@@ -128,14 +128,14 @@ fn write(draft: &Path, text: &str) -> Result<()> {
 }
 
 fn not_taken(context: &Context, name: &ChangeName, draft: &Path, why: &str) -> Problem {
-    Problem::fatal(format!("{why}; the change stays as it was"))
-        .hint(format!("git ralph edit {name}   to go on with your edit"))
+    Problem::fatal(format!("{why}; the change file was not changed"))
+        .hint(format!("git ralph edit {name}   to continue your edit"))
         .hint(format!("rm {}   to drop it", quoted(&context.shown(draft))))
 }
 
 fn with_remarks(why: &str, text: &str) -> String {
     let remarks: String = why.lines().map(|line| format!("{REMARK}{line}\n")).collect();
-    format!("{remarks}{REMARK}fix it and save, or empty the file to leave the change as it was\n{text}")
+    format!("{remarks}{REMARK}fix it and save; or empty the file to cancel the edit\n{text}")
 }
 
 fn without_remarks(text: &str) -> String {

@@ -121,7 +121,7 @@ pub enum Asked {
 /// A [`Problem`] if another command has changed the run before the answer came.
 pub async fn ask_completion(dir: &RunDir, state: &RunState, summary: &Summary) -> Result<Asked> {
     let branch = Names::new(&dir.change).short_branch();
-    let original = state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original));
+    let original = original_words(state);
     let choices = if state.is_isolated() { ask::Choices::isolated(&branch) } else { ask::Choices::in_place(&branch, &original) };
     let likely = if state.end == Some(End::AllDone) { ask::Likely::Cleanup } else { ask::Likely::Later };
     let mut question = Question::ask(dir)?;
@@ -144,19 +144,24 @@ pub async fn ask_completion(dir: &RunDir, state: &RunState, summary: &Summary) -
     }
 }
 
+/// Where the run was started, for people.
+fn original_words(state: &RunState) -> String {
+    state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original))
+}
+
 fn changed_words(change: &ChangeName) -> String {
     format!("another command has changed the run of '{change}' since the question was asked")
 }
 
 /// The commands that finish a run, with what each of them does.
-pub fn finish_commands(change: &ChangeName, is_isolated: bool) -> [String; 2] {
+pub fn finish_commands(change: &ChangeName, state: &RunState) -> [String; 2] {
     let branch = Names::new(change).short_branch();
-    let (cleanup, keep) = if is_isolated {
+    let (cleanup, keep) = if state.is_isolated() {
         ("to merge the result into this checkout, uncommitted".to_owned(), format!("to leave the result on {branch}"))
     } else {
-        ("to have everything uncommitted on the original branch".to_owned(), format!("to stay on {branch}"))
+        (format!("to have all changes uncommitted on {}", original_words(state)), format!("to stay on {branch}"))
     };
-    [format!("git ralph finish --cleanup {change}   {cleanup}"), format!("git ralph finish --keep {change}      {keep}")]
+    [format!("git ralph finish --cleanup {change}   {cleanup}"), format!("git ralph finish --keep {change}   {keep}")]
 }
 
 fn say_what_to_type(state: &RunState, change: &ChangeName) {
@@ -165,11 +170,12 @@ fn say_what_to_type(state: &RunState, change: &ChangeName) {
 }
 
 fn say_commands(state: &RunState, change: &ChangeName) {
-    let more = go_on_commands(state, change.as_str()).into_iter().map(|(command, purpose)| format!("{command:<32}   {purpose}"));
+    let more = go_on_commands(state, change.as_str()).into_iter().map(|(command, purpose)| format!("{command}   {purpose}"));
     let is_isolated = state.is_isolated();
-    let abort = if is_isolated { "to discard the run; this checkout stays as it is" } else { "to have everything as it was before" };
-    let abort = format!("git ralph abort {change}              {abort}");
-    let lines = more.chain(finish_commands(change, is_isolated)).chain([abort]);
+    let abort =
+        if is_isolated { "to discard the run; this checkout stays as it is" } else { "to discard the run and restore the previous state" };
+    let abort = format!("git ralph abort {change}   {abort}");
+    let lines = more.chain(finish_commands(change, state)).chain([abort]);
     output::advise(Advice::NextStep, &lines.collect::<Vec<_>>());
 }
 
@@ -179,11 +185,11 @@ pub fn say_what_follows(mode: Finish, state: &RunState, change: &ChangeName) {
     let original = original.map(|name| name.strip_prefix("refs/heads/").unwrap_or(name));
     let branch = Names::new(change).short_branch();
     let hint = match (mode, original) {
-        (Finish::Cleanup, _) => "git status   to see what has changed; commit it as you like".to_owned(),
+        (Finish::Cleanup, _) => "git status   to see the changes; commit them as you like".to_owned(),
         // What was finished already says how to merge it.
         (Finish::Keep | Finish::Ask, _) if state.is_isolated() => return,
         (Finish::Keep | Finish::Ask, Some(original)) => {
-            format!("git switch {} && git merge {branch}   to take the result over", quoted(original))
+            format!("git switch {} && git merge {branch}   to merge the result", quoted(original))
         }
         (Finish::Keep | Finish::Ask, None) => return,
     };

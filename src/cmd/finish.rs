@@ -35,7 +35,7 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
     let interactive = context.environment.interactive;
     if args.mode().is_none() && !interactive {
         let problem = Problem::refused("cleanup or keep? neither is given, and there is no terminal to ask on");
-        bail!(finish_commands(&name, state.is_isolated()).into_iter().fold(problem, Problem::hint));
+        bail!(finish_commands(&name, &state).into_iter().fold(problem, Problem::hint));
     }
     let mode = match args.mode() {
         Some(mode) => mode,

@@ -21,7 +21,7 @@ pub async fn run(args: Hint, environment: Environment) -> Result<ExitStatus> {
         bail!(Problem::usage("the hint is empty").hint("git ralph hint -m '<text>'"));
     }
     if text.trim() == "<answer>" {
-        bail!(Problem::usage("'<answer>' stands for your own words: put them in its place").hint("git ralph hint -m '<text>'"));
+        bail!(Problem::usage("'<answer>' is a placeholder: replace it with your answer").hint("git ralph hint -m '<text>'"));
     }
     let steering = Steering::open(environment, args.change.as_deref(), args.quiet).await?;
     let story = args.story.map(|story| steering.story(&story)).transpose()?;

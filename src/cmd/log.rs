@@ -233,6 +233,6 @@ fn usual(context: &Context) -> Result<(RunDir, RunState)> {
     }
     match runs.into_iter().max_by_key(|(last, ..)| *last) {
         Some((_, run, state)) => Ok((run, state)),
-        None => bail!(Problem::refused("there is no run to look back at").hint("git ralph list")),
+        None => bail!(Problem::refused("there is no run yet").hint("git ralph list")),
     }
 }

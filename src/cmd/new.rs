@@ -12,7 +12,7 @@ use super::edit;
 use crate::cli::New;
 use crate::config::{Advice, Environment, change_file_schema, change_file_template, sourced_change_file};
 use crate::error::{ExitStatus, Problem};
-use crate::report::{Line, Tone, ask, clean, output};
+use crate::report::{Line, Tone, ask, clean, count, output};
 use crate::run::{SourcePlace, sources_in};
 use crate::safe_read;
 use crate::story::ChangeName;
@@ -44,7 +44,7 @@ pub async fn run(args: &New, environment: Environment) -> Result<ExitStatus> {
             }
             output::advise(
                 Advice::NextStep,
-                &[format!("git ralph edit {name}    to fill in its stories"), format!("git ralph start {name}   when you have")],
+                &[format!("git ralph edit {name}   to fill in its stories"), format!("git ralph start {name}   when you have")],
             );
             Ok(ExitStatus::Done)
         }
@@ -107,8 +107,8 @@ fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path
 /// What was found in a source.
 fn found(material: &Material, sourced: &Sourced) -> String {
     let done = sourced.stories.iter().filter(|story| story.done).count();
-    let stories = if sourced.stories.len() == 1 { "story" } else { "stories" };
-    let mut text = format!("{} {}: {} {stories}, {done} done", material.kind, clean(&material.main.name), sourced.stories.len());
+    let stories = count(sourced.stories.len(), "story");
+    let mut text = format!("{} {}: {stories}, {done} done", material.kind, clean(&material.main.name));
     if material.kind != Kind::Prd {
         let (ticked, all) = count_boxes(&material.main.text);
         let _ = write!(text, ", {ticked} of {all} boxes ticked");

@@ -63,7 +63,8 @@ fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
     let is_found = |name: &&String| found.refs.iter().any(|entry| entry.name == **name);
     match named.iter().find(|name| !is_found(name)) {
         Some(name) => bail!(
-            Problem::fatal(format!("'{}' is no ref of a finished or aborted run", name.escape_debug())).hint("git ralph prune --dry-run")
+            Problem::fatal(format!("'{}' is not a ref of a finished or aborted run", name.escape_debug()))
+                .hint("git ralph prune --dry-run")
         ),
         None => Ok(()),
     }
@@ -72,7 +73,7 @@ fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
 /// Branches that the user chose to keep are named with the command that deletes them.
 fn say_spared(found: &Prunable) {
     for entry in &found.spared {
-        output::message(&Line::new(Tone::Plain, format!("{} is a branch that you kept: it stays", entry.name)));
+        output::message(&Line::new(Tone::Plain, format!("{} is a branch that you kept; it is not deleted", entry.name)));
     }
     let commands: Vec<String> = found.spared.iter().map(|entry| format!("git ralph prune {}", quoted(&entry.name))).collect();
     output::advise(Advice::NextStep, &commands);
@@ -96,7 +97,7 @@ fn lock(context: &Context) -> Result<Lock> {
     match Lock::take(&context.store.lock_file(&worktree), context.store.owner_file(&worktree))? {
         Ok(lock) => Ok(lock),
         Err(_) => bail!(
-            Problem::refused("a git ralph, or what it started, is at work in this work tree")
+            Problem::refused("git-ralph, or a process that it started, is working in this work tree")
                 .hint("git ralph status")
                 .hint("git ralph stop")
         ),

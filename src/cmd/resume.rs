@@ -1,14 +1,16 @@
 //! `git ralph resume`: whatever was half-done is made whole, then the loop goes on.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::context::Context;
 use super::session::{plan, reporter, take_up, work};
+use super::start::story_steps;
 use crate::cli::Resume;
-use crate::config::Environment;
+use crate::config::{Environment, Flags};
 use crate::error::ExitStatus;
-use crate::report::output;
-use crate::run::HalfDone;
+use crate::report::{count, output};
+use crate::run::{End, HalfDone, Opening, RunDir, RunState};
+use crate::story::{Change, Story};
 
 /// Takes a run up again.
 pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
@@ -16,11 +18,7 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let (run, state) = context.open_run(args.change.as_deref())?;
     let reporter = reporter(&context, &args.run);
     if args.run.dry_run {
-        output::data(&format!(
-            "the run of {}: {} stories have a checkpoint\n",
-            run.change,
-            state.stories.keys().filter(|id| state.has_landed(id)).count()
-        ));
+        output::data(&dry_run_text(&context, &args, &run, &state)?);
         return Ok(ExitStatus::Done);
     }
     let mut open = take_up(&context, run, &state, reporter).await?;
@@ -32,13 +30,43 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
         open.reread_config().await?;
         context.config = open.config().clone();
     }
-    let flags = super::start::absolute(args.run.flags(), &context.environment).over(open.opening()?.flags.clone());
+    let opening = open.opening()?.clone();
     if open.state.half_done() == Some(HalfDone::Start) {
         open.settle_run().await?;
     }
     let loaded = open.load_change().await?;
     let change = loaded.change_of_run(&open.dir, &open.state)?;
+    let flags = flags(&context, &args, &opening, &open.state, &change);
     let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     open.reopen().await?;
     work(&context, open, &planned, loaded, &args.run).await
+}
+
+/// The options given now, and those that the run was started with. A selection of the start that is done, or that waits for stories
+/// outside of it, selects nothing any more: the run continues with the other stories.
+fn flags(context: &Context, args: &Resume, opening: &Opening, state: &RunState, change: &Change) -> Flags {
+    let given = args.run.flags();
+    let mut remembered = opening.flags.clone();
+    let is_over = state.is_selection_done(&remembered.only, &change.stories) || matches!(state.end, Some(End::Blocked { .. }));
+    if given.only.is_empty() && is_over {
+        remembered.only.clear();
+    }
+    super::start::absolute(given, &context.environment).over(remembered)
+}
+
+/// What `--dry-run` prints: the stories that are left, with what is done for each.
+fn dry_run_text(context: &Context, args: &Resume, run: &RunDir, state: &RunState) -> Result<String> {
+    let opening = state.opening.as_ref().context("the run has not been started")?;
+    let loaded = context.changes.load(&run.change)?;
+    let change = loaded.change_of_run(run, state)?;
+    let planned = plan(context, &loaded, &change, &flags(context, args, opening, state, &change), args.run.limit)?;
+    let done = change.stories.iter().filter(|story| state.is_done(story)).count();
+    let mut text = format!("# run {} of {}: {done} of {} done\n", run.number, run.change, count(change.stories.len(), "story"));
+    let left_out = state.left_out(&change.stories);
+    let is_wanted = |story: &&Story| planned.only.is_empty() || planned.only.contains(&story.id);
+    let is_open = |story: &&Story| !state.is_done(story) && !left_out.contains(&story.id);
+    for story in change.stories.iter().filter(is_wanted).filter(is_open) {
+        text.push_str(&story_steps(&change, story, &planned, args.run.verbose)?);
+    }
+    Ok(text)
 }

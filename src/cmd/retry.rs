@@ -16,7 +16,7 @@ pub async fn run(args: &Retry, environment: Environment) -> Result<ExitStatus> {
         None => steering.state.troubled(),
     };
     if stories.is_empty() {
-        bail!(Problem::refused("no story has failed or waits for you").hint(steering.status()));
+        bail!(Problem::refused("no story has failed and none is waiting for you").hint(steering.status()));
     }
     steering.ask(stories.into_iter().map(|story| Wish::Retry { story }).collect()).await
 }

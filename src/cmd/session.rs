@@ -22,7 +22,7 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
     let Some(choice) = &settings.agent else {
         bail!(
             Problem::fatal("no agent is configured")
-                .hint(format!("git ralph start {name} -- <command that reads the prompt on stdin>"))
+                .hint(format!("git ralph start {name} -- ./my-agent   with any command that reads the prompt on stdin"))
                 .hint("git ralph doctor   to see which agents git-ralph knows")
         );
     };
@@ -85,7 +85,10 @@ pub async fn take_up(context: &Context, run: RunDir, state: &RunState, reporter:
     let lock = state.opening.as_ref().map_or_else(|| context.repo.place.worktree_id(), Opening::lock_name);
     let open = OpenRun::take_up(context.site(), run, &lock, reporter).await?;
     if context.anonymous {
-        output::message(&Line::new(Tone::Warning, "no identity is configured, commits are made as git-ralph <git-ralph@localhost>"));
+        output::message(&Line::new(
+            Tone::Warning,
+            "no name and email are configured, so commits are made as git-ralph <git-ralph@localhost>",
+        ));
     }
     Ok(open)
 }

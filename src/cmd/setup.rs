@@ -72,7 +72,10 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
         match file.state().map_err(|error| failed("cannot read", &file.path, &error))? {
             State::Missing => {}
             State::Foreign => {
-                output::message(&Line::new(Tone::Warning, format!("{} is not git-ralph's: it is left there", file.path.display())));
+                output::message(&Line::new(
+                    Tone::Warning,
+                    format!("{} was not written by git-ralph and is left there", file.path.display()),
+                ));
             }
             State::Current | State::Other => {
                 if !args.dry_run {
@@ -93,9 +96,9 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
 }
 
 fn not_ours(path: &Path) -> Problem {
-    Problem::refused(format!("{} exists and is not git-ralph's: nothing was written", path.display()))
+    Problem::refused(format!("{} exists and was not written by git-ralph: nothing was written", path.display()))
         .hint(format!("mv {0} {0}.orig   to move it away", quoted(&path.display().to_string())))
-        .hint("git ralph setup --force   to write over it")
+        .hint("git ralph setup --force   to overwrite it")
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Problem {
@@ -117,16 +120,16 @@ fn advice(places: &Places, environment: &Environment) -> String {
     };
     let mut text = String::new();
     let zshrc = environment.get("ZDOTDIR").or(environment.get("HOME")).map(|dir| Path::new(dir).join(".zshrc")).unwrap_or_default();
-    let _ = writeln!(text, "\nbash: nothing to add where the package bash-completion is installed\nfish: nothing to add");
+    let _ = writeln!(text, "\nbash: works as is if the bash-completion package is installed\nfish: works as is");
     let line = format!("fpath=({} $fpath)", short(&places.zsh));
     if safe_read::text(&zshrc).is_ok_and(|start| start.contains(&line)) {
-        let _ = writeln!(text, "zsh: nothing to add");
+        let _ = writeln!(text, "zsh: works as is");
     } else {
         let _ = writeln!(text, "zsh: add to {}, before any other line with compinit:", short(&zshrc));
         let _ = writeln!(text, "  {line}\n  autoload -Uz compinit && compinit");
     }
     if places.man_is_found(environment) {
-        let _ = writeln!(text, "man: nothing to add, see git help ralph");
+        let _ = writeln!(text, "man: works as is, see git help ralph");
     } else {
         let _ = writeln!(text, "man: add to the start file of your shell:\n  export MANPATH=\"{}:$MANPATH\"", places.man.display());
     }

@@ -14,7 +14,7 @@ use crate::cli::{Resume, Start};
 use crate::config::{Advice, AgentChoice, Environment, Flags, unedited};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
-use crate::report::{Line, Tone, ask, clean, output};
+use crate::report::{Line, Tone, ask, clean, count, output};
 use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work, lock_name};
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Change, ChangeName, Order, Story, StoryId};
@@ -46,7 +46,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     if !args.run.quiet {
         say_what_was_found(&loaded, &change);
     }
-    warn_of_list(&change, &planned, &loaded.shown);
+    warn_of_list(&change, &planned);
     let reporter = reporter(&context, &args.run);
     let isolation = isolation(&context, &name, &planned).await?;
     let lock_name = lock_name(&name, &context.repo.place.worktree_id(), isolation.is_some());
@@ -86,7 +86,7 @@ fn check_edited(loaded: &LoadedChange, change: &Change) -> Result<()> {
     let (file, name) = (&loaded.shown, &loaded.name);
     bail!(
         Problem::refused(format!("story '{}' of {file} still says \"{words}\"", story.id))
-            .hint(format!("${{EDITOR:-vi}} {} && git ralph start {name}", quoted(file)))
+            .hint(format!("git ralph edit {name} && git ralph start {name}"))
     )
 }
 
@@ -129,8 +129,7 @@ fn say_what_was_found(loaded: &LoadedChange, change: &Change) {
         0 => String::new(),
         done => format!(", {done} of them done already"),
     };
-    let stories = if total == 1 { "story" } else { "stories" };
-    output::message(&Line::new(Tone::Plain, format!("{}: {total} {stories} in {}{done}", loaded.name, clean(place))));
+    output::message(&Line::new(Tone::Plain, format!("{}: {} in {}{done}", loaded.name, count(total, "story"), clean(place))));
 }
 
 /// Where the workspaces of an isolated run go; none if the agent works in the checkout. What cannot work is said before anything is made.
@@ -146,7 +145,7 @@ async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<
 
 /// Stories that form a list are worked on one after the other, whatever --jobs and --keep-going say: the user is warned before the first
 /// one starts.
-fn warn_of_list(change: &Change, work: &Work, file: &str) {
+fn warn_of_list(change: &Change, work: &Work) {
     let wants_others = work.settings.jobs.value > 1 || work.settings.keep_going.value;
     if wants_others && change.order == Order::List && change.stories.len() > 1 {
         let why = if work.settings.jobs.value > 1 { "are worked on one after the other" } else { "each waits for the one before it" };
@@ -154,7 +153,7 @@ fn warn_of_list(change: &Change, work: &Work, file: &str) {
         output::message(&Line::new(Tone::Warning, text));
         output::advise(
             Advice::NextStep,
-            &[format!("order = \"any\"   in {file}, if they do not need each other; or say 'after' where they do")],
+            &[format!("git ralph edit {}   to add order = \"any\", or 'after' where a story needs another one", change.name)],
         );
     }
 }
@@ -187,7 +186,7 @@ async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> R
     let Some(found) = Agent::installed(&context.environment, &context.repo.place.top) else {
         bail!(
             Problem::fatal("no agent is configured, and none of the known ones is installed")
-                .hint(format!("git ralph start {name} -- <command that reads the prompt on stdin>"))
+                .hint(format!("git ralph start {name} -- ./my-agent   with any command that reads the prompt on stdin"))
                 .hint("git ralph doctor   to see which agents git-ralph knows")
         );
     };
@@ -210,9 +209,9 @@ fn warn_of_rights(agent: &str, is_isolated: bool) {
     let rights = format!("{agent} runs with its permission prompts switched off: it can run any command and change any file that you can");
     output::message(&Line::new(Tone::Warning, rights));
     let isolation = if is_isolated {
-        "it works in a private clone, which keeps it out of your checkout; that is no sandbox"
+        "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox"
     } else {
-        "it works in your checkout; with --isolate it works in a private clone, which is no sandbox either"
+        "it works in your checkout; with --isolate it works in a private clone, but a clone is not a sandbox"
     };
     output::message(&Line::new(Tone::Warning, isolation));
 }
@@ -279,8 +278,24 @@ async fn find_old_run(context: &Context, name: &ChangeName, isolated: bool) -> R
 
 fn is_open(name: &ChangeName) -> Problem {
     Problem::refused(format!("a run of '{name}' is open"))
-        .hint(format!("git ralph resume {name}            to go on with it"))
-        .hint(format!("git ralph start --restart {name}   to keep it under refs/ralph/{name}/ and begin again"))
+        .hint(format!("git ralph resume {name}   to continue it"))
+        .hint(format!("git ralph start --restart {name}   to set it aside (under refs/ralph/{name}/) and start over"))
+}
+
+/// What is done for a story, as commands; with its prompt if the user wants to see that.
+pub fn story_steps(change: &Change, story: &Story, work: &Work, verbose: bool) -> Result<String> {
+    let mut text = format!("\n# story {}: {}\n{}\n", story.id, story.title, work.agent.words());
+    for gate in &Gates::of(&work.settings, story).commands {
+        let _ = writeln!(text, "sh -c '{gate}'");
+    }
+    let subject = Names::new(&change.name).checkpoint_subject(story, &work.settings.subject.value);
+    let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"{subject}\"");
+    if verbose {
+        for line in work.prompt(change, story)?.lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    Ok(text)
 }
 
 /// What `--dry-run` prints.
@@ -299,18 +314,7 @@ fn dry_run_text(context: &Context, change: &Change, work: &Work, isolation: Opti
         let _ = writeln!(text, "\n# the following is done in workspaces below {}{at_once}", dir.display());
     }
     for story in change.stories.iter().filter(|story| work.only.is_empty() || work.only.contains(&story.id)) {
-        let _ = writeln!(text, "\n# story {}: {}", story.id, story.title);
-        let _ = writeln!(text, "{}", work.agent.words());
-        for gate in &Gates::of(&work.settings, story).commands {
-            let _ = writeln!(text, "sh -c '{gate}'");
-        }
-        let subject = names.checkpoint_subject(story, &work.settings.subject.value);
-        let _ = writeln!(text, "git add -A\ngit commit --allow-empty -m \"{subject}\"");
-        if verbose {
-            for line in work.prompt(change, story)?.lines() {
-                let _ = writeln!(text, "    {line}");
-            }
-        }
+        text.push_str(&story_steps(change, story, work, verbose)?);
     }
     if isolation.is_some() {
         let _ = writeln!(text);
@@ -318,10 +322,10 @@ fn dry_run_text(context: &Context, change: &Change, work: &Work, isolation: Opti
             let _ = writeln!(text, "{command}");
         }
     }
-    let _ = writeln!(text, "\n# an attempt that fails is kept under refs/ralph/{}/attempts/ and rolled back:", change.name);
+    let _ = writeln!(text, "\n# a failed attempt is saved under refs/ralph/{}/attempts/ and rolled back:", change.name);
     let _ = writeln!(
         text,
-        "# git reset --hard <checkpoint> && git clean -fd, at most {} times a story",
+        "# git reset --hard <checkpoint> && git clean -fd, at most {} times per story",
         work.settings.max_retries.value.saturating_add(1)
     );
     Ok(text)

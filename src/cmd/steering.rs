@@ -99,7 +99,7 @@ fn leave(requests: &[Request], run: &RunDir, state: &RunState, owner: u32) -> Re
     };
     if !inbox.is_attended_by(owner) {
         bail!(
-            Problem::refused(format!("process {owner} works on the run of '{}', but it is no loop that takes requests", run.change))
+            Problem::refused(format!("process {owner} works on the run of '{}', but it does not take requests", run.change))
                 .hint(format!("git ralph status {}   and type the command again when the process has ended", run.change))
         );
     }

@@ -71,19 +71,19 @@ settings! {
     agent: AgentChoice {
         key: "ralph.agent",
         unset: "the first known client that is installed, on a terminal",
-        help: "The agent that works: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one that ralph.<name>.cmd names.",
+        help: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one that ralph.<name>.cmd names.",
         option: "--agent" <NAME> at 10
-            "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see `ralph.<name>.cmd`",
+            "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or your own (see `ralph.<name>.cmd`)",
         file: "agent",
         example: "\"claude\"",
-        comment: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one of your own, see ralph.<name>.cmd …",
+        comment: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or your own (see ralph.<name>.cmd) …",
     }
     model: Text {
         key: "ralph.model",
         form: "<model>",
         unset: "the agent's own choice",
-        help: "The model that a known client is told to use.",
-        option: "--model" <MODEL> at 20 "The model that the agent is told to use",
+        help: "The model that a known agent should use.",
+        option: "--model" <MODEL> at 20 "The model that the agent should use",
         file: "model",
         example: "\"opus\"",
     }
@@ -96,7 +96,7 @@ settings! {
         key: "ralph.<name>.args",
         form: "<argument>",
         per_agent: "none",
-        help: "One more argument for that agent; may be set more than once, and an empty value clears those before it.",
+        help: "One more argument for that agent; may be repeated; an empty value resets the list.",
     }
     agent_format: Text {
         key: "ralph.<name>.format",
@@ -108,11 +108,11 @@ settings! {
         key: "ralph.verify",
         form: "<command>",
         empty: "none",
-        help: "A gate, run by sh: it must succeed before a story counts as done; may be set more than once, and an empty value clears those before it.",
-        option: "--verify" <CMD> at 60 "A command that must succeed before a story counts as done; may be given more than once",
+        help: "A gate, run by sh: it must pass before a story counts as done; may be repeated; an empty value resets the list.",
+        option: "--verify" <CMD> at 60 "A command that must pass before a story counts as done; may be repeated",
         file: "verify",
         example: "[\"cargo test\"]",
-        comment: "Gates: commands that must succeed before a story counts as done.",
+        comment: "Gates: commands that must pass before a story counts as done.",
     }
     max_retries: Number {
         key: "ralph.maxRetries",
@@ -125,10 +125,10 @@ settings! {
     keep_going: YesNo {
         key: "ralph.keepGoing",
         default: "false",
-        help: "Whether the run goes on when the retries of a story are spent: only stories that come after it wait.",
-        option: "--keep-going" at 105 "Go on with other stories when the retries of one are spent",
+        help: "Whether the run continues when a story has no retries left. Only stories that come after it wait.",
+        option: "--keep-going" at 105 "Continue with other stories when one has no retries left",
         file: "keep-going",
-        comment: "Go on with other stories when the retries of one are spent.",
+        comment: "Continue with other stories when one has no retries left.",
     }
     max_cost: Dollars {
         key: "ralph.maxCost",
@@ -137,7 +137,7 @@ settings! {
         option: "--max-cost" <USD> at 30 "Start no more agents once the run has cost this many dollars",
         file: "max-cost",
         example: "20.0",
-        comment: "What the whole run may use up.",
+        comment: "Limits for the whole run.",
     }
     max_tokens: Tokens {
         key: "ralph.maxTokens",
@@ -150,12 +150,12 @@ settings! {
     limit_wait: LimitWait {
         key: "ralph.limitWait",
         default: "wait",
-        help: "What happens when the agent's allowance is used up: wait until it comes back, or end the loop.",
+        help: "What happens when the agent's usage limit is reached: wait until it resets, or end the loop.",
     }
     limit_pause: Time {
         key: "ralph.limitPause",
         default: "5m",
-        help: "The first wait for an allowance of which nobody said when it comes back; each further one is twice as long, up to an hour.",
+        help: "How long to wait first when a usage limit is hit and its reset time is unknown. Each further wait doubles, up to one hour.",
     }
     attempt_timeout: TimeLimit {
         key: "ralph.attemptTimeout",
@@ -181,25 +181,25 @@ settings! {
     linger_timeout: Time {
         key: "ralph.lingerTimeout",
         default: "10s",
-        help: "How long an agent that has promised may be silent before it is ended; its promise still counts.",
+        help: "How long to wait for the agent to exit after it has said it is done. It is then terminated; the story still counts as done.",
     }
     grace: Time {
         key: "ralph.grace",
         default: "10s",
-        help: "How long a process that is asked to end has before it is killed.",
+        help: "How long to wait for a process to exit after SIGTERM before it is killed.",
     }
     git_timeout: TimeLimit {
         key: "ralph.gitTimeout",
-        unset: "30s for questions, none for work",
+        unset: "30s for read-only git commands, no limit for others",
         help: "Time limit for each git command that git-ralph runs.",
     }
     isolate: YesNo {
         key: "ralph.isolate",
         default: "false",
-        help: "Whether the agent works in a private clone beside the repository, so that your checkout stays yours while it works.",
+        help: "Whether the agent works in a private clone beside the repository, so that you can keep using your checkout.",
         option: "--isolate" at 102 "Let the agent work in a private clone, not in your checkout",
         file: "isolate",
-        comment: "Let the agent work in a private clone, so that your checkout stays yours while it works.",
+        comment: "Let the agent work in a private clone, so that you can keep using your checkout.",
     }
     jobs: Count {
         key: "ralph.jobs",
@@ -213,19 +213,19 @@ settings! {
         key: "ralph.workspaceDir",
         form: "<path>",
         unset: "../<repository>.ralph",
-        help: "The directory of the private clones: the workspaces of a change are <path>/<change>/1, 2 and so on. A relative path starts at the top of the checkout. It must not be inside of a repository.",
+        help: "The directory of the private clones: the workspaces of a change are <path>/<change>/1, 2 and so on. A relative path starts at the top of the checkout. It must not be inside a repository.",
     }
     workspace_include: TextList {
         key: "ralph.workspaceInclude",
         form: "<pattern>",
         empty: "none",
-        help: "Ignored files that are copied into a private clone, as a pattern of gitignore, beside those that the file .worktreeinclude lists; may be set more than once, and an empty value clears those before it.",
+        help: "Ignored files that are copied into a private clone, as a pattern of gitignore, beside those that the file .worktreeinclude lists; may be repeated; an empty value resets the list.",
     }
     setup: TextList {
         key: "ralph.setup",
         form: "<command>",
         empty: "none",
-        help: "A command, run by sh once in every new private clone before its first agent, such as npm ci; may be set more than once, and an empty value clears those before it.",
+        help: "A command, run by sh once in every new private clone before its first agent, such as npm ci; may be repeated; an empty value resets the list.",
         file: "setup",
         example: "[\"npm ci\"]",
         comment: "Commands that set up a private clone, run once in each.",
@@ -274,7 +274,7 @@ settings! {
         default: "checkpoint: {id}",
         help: "The subject of a checkpoint's commit message. {id} stands for the id of the story, {title} for its title.",
         file: "subject",
-        comment: "The subject of a checkpoint's commit message: {id} and {title} are those of the story.",
+        comment: "The subject of a checkpoint's commit message; {id} and {title} are filled in from the story.",
     }
     empty_diff: EmptyDiff {
         key: "ralph.emptyDiff",
@@ -294,6 +294,6 @@ settings! {
     bell: Bell {
         key: "ralph.bell",
         default: "auto",
-        help: "Whether the terminal's bell rings and it is asked for a notification when a run ends.",
+        help: "Whether to ring the terminal bell and send a desktop notification (OSC 9) when a run ends.",
     }
 }

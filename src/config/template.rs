@@ -29,7 +29,7 @@ pub fn change_file(name: &str) -> String {
 
 title = "{name}"
 
-# What every story's prompt should carry.
+# Text that goes into the prompt of every story.
 # context = """
 # """
 

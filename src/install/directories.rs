@@ -57,7 +57,7 @@ impl Places {
     /// If there is no home.
     pub fn own_directories(environment: &Environment) -> Result<[PathBuf; 2], Problem> {
         let home = environment.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let home = home.ok_or_else(|| Problem::fatal("HOME is not set").hint("git ralph setup --prefix <dir>"))?;
+        let home = home.ok_or_else(|| Problem::fatal("HOME is not set").hint("git ralph setup --prefix /usr/local"))?;
         let of = |(variable, usual): (&str, &str)| {
             let set = environment.get(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
             set.unwrap_or_else(|| home.join(usual))

@@ -54,8 +54,8 @@ impl Choices {
     #[must_use]
     pub fn in_place(branch: &str, original: &str) -> Self {
         Choices {
-            cleanup: format!("cleanup  back to {original}, everything as uncommitted changes, {branch} deleted"),
-            keep: format!("keep     stay on {branch} with its checkpoints, {original} untouched"),
+            cleanup: format!("cleanup  back to {original}, all changes uncommitted; delete {branch}"),
+            keep: format!("keep     stay on {branch} with its checkpoints; {original} is not changed"),
         }
     }
 
@@ -63,8 +63,8 @@ impl Choices {
     #[must_use]
     pub fn isolated(branch: &str) -> Self {
         Choices {
-            cleanup: format!("cleanup  merge the result into this checkout as uncommitted changes, {branch} deleted"),
-            keep: format!("keep     leave the result on {branch} with its checkpoints, this checkout untouched"),
+            cleanup: format!("cleanup  merge the result into this checkout, uncommitted; delete {branch}"),
+            keep: format!("keep     leave the result on {branch}; this checkout is not changed"),
         }
     }
 }
@@ -83,7 +83,7 @@ pub enum Likely {
 /// # Errors
 /// If the terminal cannot be used.
 pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Result<Answer<Finish>> {
-    let items = vec![choices.cleanup, choices.keep, "later    leave the run open".to_owned()];
+    let items = vec![choices.cleanup, choices.keep, "later    leave the run open; continue with git ralph resume".to_owned()];
     let first = match likely {
         Likely::Cleanup => 0,
         Likely::Later => 2,
@@ -98,8 +98,8 @@ pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Res
 /// If the terminal cannot be used.
 pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
     let items = vec![
-        "resume      go on where it stopped".to_owned(),
-        "start over  keep the old run under refs/ralph/ and begin again".to_owned(),
+        "resume      continue where it stopped".to_owned(),
+        "start over  set the old run aside (under refs/ralph/) and begin again".to_owned(),
         "cancel".to_owned(),
     ];
     let answer = select(format!("A run of '{change}' is open. What now?"), items).await?;

@@ -59,7 +59,7 @@ pub fn doctor_text(checks: &[Check]) -> String {
         };
         let _ = writeln!(text, "{mark}  {:<width$}  {}", check.name, clean(&check.found));
         if let Some(fix) = &check.fix {
-            let _ = writeln!(text, "    {:<width$}  fix it: {}", "", clean(fix));
+            let _ = writeln!(text, "    {:<width$}  fix: {}", "", clean(fix));
         }
     }
     text

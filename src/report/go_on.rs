@@ -1,6 +1,6 @@
 //! The commands that let a run go on from where its loop ended.
 
-use crate::run::{End, RunState};
+use crate::run::{Budget, End, RunState};
 use crate::shell_word::git_ralph;
 use crate::story::StoryId;
 
@@ -20,14 +20,23 @@ pub fn go_on_commands(state: &RunState, change: &str) -> Vec<(String, &'static s
             vec![
                 (steer("retry", story), "to try it again"),
                 (format!("git ralph resume --max-retries {} {change}", failures.saturating_add(2)), "to allow more retries"),
-                (steer("skip", story), "to go on without it"),
+                (steer("skip", story), "to continue without it"),
             ]
         }
         Some(End::NeedsUser { story, .. }) => vec![
             (steer("hint -m '<answer>'", story), "to answer"),
             (steer("retry", story), "to try it again without an answer"),
-            (steer("skip", story), "to go on without it"),
+            (steer("skip", story), "to continue without it"),
         ],
-        _ => vec![(resume, "to go on")],
+        Some(End::BudgetSpent { spent: Budget::Cost { used, most } }) => {
+            vec![(format!("git ralph resume --max-cost {:.2} {change}", used.plus(*most).as_dollars()), "to raise the budget")]
+        }
+        Some(End::BudgetSpent { spent: Budget::Tokens { used, most } }) => {
+            vec![(format!("git ralph resume --max-tokens {} {change}", used.saturating_add(*most)), "to raise the budget")]
+        }
+        Some(End::Misconfigured { .. }) => vec![(resume, "to continue when the agent works again")],
+        Some(End::UsageLimit { .. } | End::StillLimited { .. }) => vec![(resume, "to continue when the limit has been reset")],
+        Some(End::SelectionDone | End::Blocked { .. }) => vec![(resume, "to continue with the other stories")],
+        Some(End::LimitReached | End::Stopped | End::Interrupted { .. }) | None => vec![(resume, "to continue")],
     }
 }

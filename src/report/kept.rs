@@ -82,14 +82,14 @@ impl Kept {
 
 fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
     match kind {
-        Some(RefKind::Adopted) => "edits of yours that an attempt started from".to_owned(),
-        Some(RefKind::Index) => "what was staged at the start".to_owned(),
+        Some(RefKind::Adopted) => "your edits that an attempt started from".to_owned(),
+        Some(RefKind::Index) => "your staged changes at the start".to_owned(),
         Some(RefKind::Queued) => format!("work that waits in the landing queue: {}", clean(&entry.subject)),
-        Some(RefKind::Moved) => "what an agent made of a ref that was put back".to_owned(),
-        Some(RefKind::Abandoned) => "commits that an agent made and left behind".to_owned(),
-        Some(RefKind::Leftover) => format!("a branch that an earlier run left: {}", clean(&entry.subject)),
-        Some(RefKind::Done) => format!("what the run ended with: {}", clean(&entry.subject)),
-        Some(RefKind::Undone) => format!("what an undo took back: {}", clean(&entry.subject)),
+        Some(RefKind::Moved) => "the agent's version of a ref that was restored".to_owned(),
+        Some(RefKind::Abandoned) => "commits of an agent that are not in the checkpoint".to_owned(),
+        Some(RefKind::Leftover) => format!("the branch of an earlier run: {}", clean(&entry.subject)),
+        Some(RefKind::Done) => format!("the result of the run: {}", clean(&entry.subject)),
+        Some(RefKind::Undone) => format!("checkpoints removed by undo: {}", clean(&entry.subject)),
         Some(RefKind::Remote) => "an attempt on another machine, on its way through this repository".to_owned(),
         Some(RefKind::Attempt | RefKind::Base | RefKind::Initial | RefKind::ByHand | RefKind::Checkpoint | RefKind::Pin) | None => {
             clean(&entry.subject)

@@ -423,16 +423,16 @@ pub fn log_text(view: &LogView) -> String {
         }
     }
     if let Some(summary) = &view.summary {
-        let _ = write!(text, "summary\n{}", summary_text(summary));
+        let _ = write!(text, "Summary\n{}", summary_text(summary));
     }
     if !view.kept.is_empty() {
-        let _ = writeln!(text, "what was taken out and is kept");
+        let _ = writeln!(text, "Saved work");
     }
     for kept in &view.kept {
         kept.write(&mut text);
     }
     if !view.earlier_runs.is_empty() {
-        let _ = writeln!(text, "earlier runs");
+        let _ = writeln!(text, "Earlier runs");
     }
     for run in &view.earlier_runs {
         let done = count(run.done, "story");
@@ -450,7 +450,7 @@ pub fn log_json(view: &LogView) -> String {
 /// What there is to say about an attempt.
 #[must_use]
 pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
-    let unsettled = if running { "is under way" } else { "was cut short" };
+    let unsettled = if running { "is under way" } else { "was interrupted" };
     let outcome = attempt.outcome.as_deref().unwrap_or(unsettled);
     let outcome = match outcome {
         "done" => console::style(outcome).green(),
@@ -466,10 +466,10 @@ pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
         let _ = write!(text, ", checkpoint {checkpoint}");
     }
     for rescue in &attempt.rescues {
-        let _ = write!(text, ", kept as {rescue}");
+        let _ = write!(text, ", saved as {rescue}");
     }
     if let Some(kept) = &attempt.undone {
-        let _ = write!(text, ", undone, kept as {kept}");
+        let _ = write!(text, ", undone, saved as {kept}");
     }
     text
 }

@@ -41,7 +41,7 @@ pub use status::{StatusView, StoryView, state_styled, status_json, status_text};
 pub use summary::{Summary, effort_text, question_words, run_word, saved_text, summary_text};
 pub use terminal::Terminal;
 pub use transcript::{AttemptPage, attempt_json, attempt_text, said_line};
-pub use words::{Line, Tone, end_words, event_lines, head_words, wish_words};
+pub use words::{Line, Tone, count, end_words, event_lines, head_words, wish_words};
 
 use std::rc::Rc;
 

@@ -214,7 +214,7 @@ pub(super) fn story_word(state: &RunState, story: &Story, left_out: &HashSet<&St
 /// The same for people: what is left to do for an attempt, and whether its agent is really at work.
 fn shown_word(word: &'static str, stage: &Stage, running: bool) -> &'static str {
     match (word, stage) {
-        ("working", _) if !running => "cut short",
+        ("working", _) if !running => "interrupted",
         ("unsettled", Stage::Ended { .. }) => "to be judged",
         ("unsettled", Stage::Accepted) => "to be landed",
         ("unsettled", Stage::Rejected) => "to roll back",
@@ -347,7 +347,7 @@ pub fn state_styled(state: &str) -> console::StyledObject<&str> {
     let word = console::style(state);
     match state {
         "done" | "finished" => word.green(),
-        "failed" | "blocked" | "cut short" | "to be judged" | "to be landed" | "to roll back" | "broken" => word.red(),
+        "failed" | "blocked" | "interrupted" | "to be judged" | "to be landed" | "to roll back" | "broken" => word.red(),
         "working" | "queued" | "open" | "starting" | "partial" => word.yellow(),
         _ => word,
     }

@@ -188,13 +188,13 @@ pub fn question_words(end: Option<&End>, summary: &Summary) -> String {
         }
         Some(End::AllDone) => return "Every story is done. How should the run be completed?".to_owned(),
         Some(End::SelectionDone) => "The selected stories are done".to_owned(),
-        Some(End::LimitReached) => "The limit of stories is reached".to_owned(),
+        Some(End::LimitReached) => "The --limit is reached".to_owned(),
         Some(End::RetriesSpent { story }) => format!("Story '{story}' has no retries left"),
-        Some(End::BudgetSpent { spent: Budget::Cost { .. } | Budget::Tokens { .. } }) => "The budget is spent".to_owned(),
-        Some(End::Misconfigured { .. }) => "The agent cannot work as it is set up".to_owned(),
+        Some(End::BudgetSpent { spent: Budget::Cost { .. } | Budget::Tokens { .. } }) => "The budget is exceeded".to_owned(),
+        Some(End::Misconfigured { .. }) => "The agent cannot work".to_owned(),
         Some(End::UsageLimit { .. } | End::StillLimited { .. }) => "The agent's usage limit is reached".to_owned(),
         Some(End::NeedsUser { story, .. }) => format!("Story '{story}' needs you"),
-        Some(End::Blocked { story }) => format!("Story '{story}' waits for stories that are not selected"),
+        Some(End::Blocked { story }) => format!("Story '{story}' comes after stories that are not selected"),
         Some(End::Stopped | End::Interrupted { .. }) | None => "The run is paused".to_owned(),
     };
     format!("{what}, {} of {} done. What now?", summary.done(), count(summary.total, "story"))

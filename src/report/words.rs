@@ -76,7 +76,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         | Event::UndoStarted { .. }
         | Event::FinishStarted { .. }
         | Event::AbortStarted {} => Vec::new(),
-        Event::LeftoverKept { rescue, .. } => warning(format!("a branch of an earlier run was there, it is kept as {rescue}")),
+        Event::LeftoverKept { rescue, .. } => warning(format!("branch ralph/{} from an earlier run was moved to {rescue}", change(state))),
         Event::RunStarted { initial, branch } => match state.opening.as_ref().and_then(|opening| opening.workspaces.as_ref()) {
             Some(dir) => {
                 plain(format!("on {branch}, initial state {}; agents work in {}", initial.short(), clean(&dir.display().to_string())))
@@ -99,17 +99,19 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             [Line::new(Tone::Failure, text)].into_iter().chain(output).collect()
         }
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
-        Event::CommitsAdopted { checkpoint } => plain(format!("going on from your commit {}", checkpoint.short())),
+        Event::CommitsAdopted { checkpoint } => plain(format!("continuing from your commit {}", checkpoint.short())),
         Event::EditsAdopted { files: 0, base, .. } => {
-            plain(format!("what you have staged is not in the work tree, it is kept as {}", adopted(base, state)))
+            plain(format!("your staged changes differ from the work tree; they are saved as {}", adopted(base, state)))
         }
         Event::EditsAdopted { files, .. } => plain(format!("your edits ({}) go into the next checkpoint", count(*files, "file"))),
-        Event::IdentityMissing {} => warning("no identity is configured, commits are made as git-ralph <git-ralph@localhost>".to_owned()),
+        Event::IdentityMissing {} => {
+            warning("no name and email are configured, so commits are made as git-ralph <git-ralph@localhost>".to_owned())
+        }
         Event::SourceUnreadable { error } => warning(source_unreadable_words(error)),
         Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
         Event::StrayMarks { story, others } => warning(stray_marks_words(story, others)),
         Event::SourcePutBack { story, aside } => warning(source_put_back_words(story, aside)),
-        Event::MarksNotSet { story, error } => warning(format!("{story}: its source was not marked: {}", clean(error))),
+        Event::MarksNotSet { story, error } => warning(format!("{story}: cannot mark the story as done in its source: {}", clean(error))),
         Event::AttemptStarted { story, attempt, title, .. } => {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
@@ -117,11 +119,11 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::PauseStarted { until, why, .. } => plain(pause_words(*until, *why)),
         Event::AgentEnded { survivors, .. } if survivors.is_empty() => Vec::new(),
         Event::AgentEnded { story, survivors, .. } => {
-            warning(format!("{story}: ended what the agent left running: {}", clean(&survivors.join(", "))))
+            warning(format!("{story}: ended processes that the agent left running: {}", clean(&survivors.join(", "))))
         }
         Event::GateEnded { story, command, exit, milliseconds, .. } => {
-            let (tone, colour) = if *exit == Exit::Success { (Tone::Plain, "green") } else { (Tone::Failure, "red") };
-            vec![Line::new(tone, format!("{story}: gate {colour}: {} ({})", clean(command), span(*milliseconds)))]
+            let (tone, verdict) = if *exit == Exit::Success { (Tone::Plain, "passed") } else { (Tone::Failure, "failed") };
+            vec![Line::new(tone, format!("{story}: gate {verdict}: {} ({})", clean(command), span(*milliseconds)))]
         }
         Event::AttemptRejected { story, attempt, outcome } => rejected_lines(story, *attempt, outcome, state),
         Event::CheckpointLanded { story, commit, files, .. } => {
@@ -129,8 +131,9 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             let text = format!("{story}: done in {}{used}, checkpoint {} ({})", span(spent), commit.short(), count(*files, "file"));
             vec![Line::new(Tone::Success, text)]
         }
+        Event::AttemptRolledBack { story, files: 0, .. } => plain(format!("{story}: rolled back (no files changed)")),
         Event::AttemptRolledBack { story, rescue, files, .. } => {
-            plain(format!("{story}: rolled back, {} kept as {rescue}", count(*files, "file")))
+            plain(format!("{story}: rolled back, {} saved as {rescue}", count(*files, "file")))
         }
         Event::Undone { to, stories, kept } => plain(undone_words(to, stories, kept, state)),
         Event::Noticed { notice } => notice_lines(notice, state),
@@ -140,10 +143,12 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         }
         Event::HintGiven { story, now, .. } => plain(hint_words(story.as_ref(), *now, state)),
         Event::StorySkipped { story, also, .. } if also.is_empty() => plain(format!("{story}: skipped")),
-        Event::StorySkipped { story, also, .. } => plain(format!("{story}: skipped, and with it what comes after it: {}", ids(also))),
+        Event::StorySkipped { story, also, .. } => {
+            plain(format!("{story}: skipped, and so are the stories that come after it: {}", ids(also)))
+        }
         Event::StoryRetried { story, .. } => plain(format!("{story}: has a fresh set of retries")),
         Event::DoneByHand { story, .. } => plain(format!("{story}: marked as done by hand")),
-        Event::ChangeEdited { .. } => plain("your edit of the change file is taken in".to_owned()),
+        Event::ChangeEdited { .. } => plain("your edit of the change file is in effect".to_owned()),
         Event::RequestRefused { reason, .. } => warning(format!("a request was refused: {}", clean(reason))),
         Event::StopRequested { how } => plain(stop_words(*how, state).to_owned()),
         Event::LoopEnded { end } => {
@@ -166,9 +171,9 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             let branch =
                 put_back.as_ref().map(|tip| format!("; branch ralph/{} from before the run is back at {}", change(state), tip.short()));
             let how = aborted_words(moved_to.as_ref(), *incomplete, state);
-            plain(format!("{how}{}; what the run did is kept as {kept}", branch.unwrap_or_default()))
+            plain(format!("{how}{}; the work of the run is saved as {kept}", branch.unwrap_or_default()))
         }
-        Event::Aborted { kept: None, .. } => plain("the run had not touched anything yet, it is closed".to_owned()),
+        Event::Aborted { kept: None, .. } => plain("the run had not changed anything yet; it is closed".to_owned()),
     }
 }
 
@@ -190,7 +195,7 @@ fn gate_lines(story: &StoryId, attempt: u32, output: &str, state: &RunState) -> 
         return Vec::new();
     }
     let lines = last.iter().map(|line| Line::new(Tone::Plain, format!("  | {}", shorten(&clean(line)))));
-    let all = format!("  {}   shows all of it", git_ralph(&format!("log --attempt {attempt}"), &[&change(state), story.as_str()]));
+    let all = format!("  {}   shows all of its output", git_ralph(&format!("log --attempt {attempt}"), &[&change(state), story.as_str()]));
     lines.chain([Line::new(Tone::Plain, all)]).collect()
 }
 
@@ -214,16 +219,16 @@ pub(super) fn bytes_words(bytes: u64) -> String {
 }
 
 fn source_unreadable_words(error: &str) -> String {
-    format!("the stories cannot be read again, going on with the last ones: {}", clean(error))
+    format!("cannot read the stories again, continuing with the last version: {}", clean(error))
 }
 
 fn stray_marks_words(story: &StoryId, others: &[StoryId]) -> String {
-    format!("{story}: the agent marked other stories as done ({}); they are not, and are open again", ids(others))
+    format!("{story}: the agent marked other stories as done ({}); git-ralph has removed those marks", ids(others))
 }
 
 fn source_put_back_words(story: &StoryId, aside: &str) -> String {
     let aside = clean(aside);
-    format!("{story}: the agent deleted or rewrote the source of the stories, it is back as it was; the agent's is in {aside}")
+    format!("{story}: the agent deleted or rewrote the source of the stories; it is restored, and the agent's version is in {aside}")
 }
 
 fn stories_changed_words(added: &[StoryId], removed: &[StoryId]) -> Vec<String> {
@@ -265,7 +270,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Blocked { needs } => format!("is blocked and needs you: {}", shorten(&clean(needs))),
         Outcome::GateRed { command, exit, .. } => match exit {
             Exit::TimedOut { seconds } => format!("failed: the gate '{}' did not end within {seconds} s", clean(command)),
-            _ => format!("failed: the gate '{}' is red", clean(command)),
+            _ => format!("failed: the gate '{}' failed", clean(command)),
         },
         Outcome::Vanished { words } if words.is_empty() => "ended without a promise".to_owned(),
         Outcome::Vanished { words } => format!("ended without a promise; its last words: {}", shorten_front(&clean(words))),
@@ -274,7 +279,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
         Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message)))),
         Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
-        Outcome::Unlandable { reason } => format!("could not be made a checkpoint: {}", shorten(&clean(reason))),
+        Outcome::Unlandable { reason } => format!("could not be committed as a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
     }
 }
@@ -284,13 +289,13 @@ pub fn outcome_words(outcome: &Outcome) -> String {
 pub fn wish_words(wish: &Wish) -> String {
     match wish {
         Wish::Hint { story: Some(story), now: false, .. } => format!("to give the hint to the next attempt of {story}"),
-        Wish::Hint { story: None, now: false, .. } => "to give the hint to every attempt from now on".to_owned(),
-        Wish::Hint { story: Some(story), now: true, .. } => format!("to begin the attempt of {story} again with the hint"),
-        Wish::Hint { story: None, now: true, .. } => "to begin attempts again with the hint".to_owned(),
+        Wish::Hint { story: None, now: false, .. } => "to give the hint to all further attempts".to_owned(),
+        Wish::Hint { story: Some(story), now: true, .. } => format!("to end the attempt of {story} and start it again with the hint"),
+        Wish::Hint { story: None, now: true, .. } => "to end the attempts under way and start them again with the hint".to_owned(),
         Wish::Skip { story } => format!("to skip {story}"),
         Wish::Retry { story } => format!("to give {story} a fresh set of retries"),
-        Wish::Edit { .. } => "to take in the edit of the change file".to_owned(),
-        Wish::Done { story, .. } => format!("to take {story} as done"),
+        Wish::Edit { .. } => "to use the edited change file".to_owned(),
+        Wish::Done { story, .. } => format!("to mark {story} as done"),
     }
 }
 
@@ -298,23 +303,28 @@ fn hint_words(story: Option<&StoryId>, now: bool, state: &RunState) -> String {
     let is_ended = |story: &StoryId| now && state.stories.get(story).is_some_and(Progress::is_taken_back);
     match story {
         Some(story) if state.skipped.contains(story) => {
-            format!("{story}: got a hint; it is skipped, so: {}", git_ralph("retry", &[story.as_str()]))
+            format!("{story}: hint saved, but the story is skipped; to include it again, type: {}", git_ralph("retry", &[story.as_str()]))
         }
-        Some(story) if is_ended(story) => format!("{story}: got a hint; its attempt is ended and begins again with it"),
-        Some(story) => format!("{story}: got a hint for the next attempt"),
-        None if state.stories.keys().any(is_ended) => "got a hint; attempts are ended and begin again with it".to_owned(),
-        None => "got a hint for the next attempts".to_owned(),
+        Some(story) if is_ended(story) => format!("{story}: hint saved; the attempt is ended and started again with it"),
+        Some(story) => format!("{story}: hint saved for the next attempt"),
+        None if state.stories.keys().any(is_ended) => "hint saved; the attempts under way are ended and started again with it".to_owned(),
+        None => "hint saved for all further attempts".to_owned(),
     }
 }
 
 fn stop_words(how: StopKind, state: &RunState) -> &'static str {
     let under_way = state.stories.values().filter(|progress| progress.is_busy()).count();
     match how {
-        StopKind::AfterAttempt if under_way > 1 => "stopping after the attempts that are under way",
+        StopKind::AfterAttempt if under_way > 1 => "stopping after the attempts under way",
         StopKind::AfterAttempt => "stopping after this attempt",
         StopKind::Now | StopKind::Terminate => "stopping",
         StopKind::Interrupt => "stopping; press Ctrl-C again to quit at once",
     }
+}
+
+/// Whether a limit is exceeded or just reached.
+fn past<T: Ord>(used: T, most: T) -> &'static str {
+    if used > most { "exceeded" } else { "reached" }
 }
 
 /// Why the loop ended, as a sentence.
@@ -326,22 +336,27 @@ pub fn end_words(end: &End, state: &RunState) -> String {
         }
         End::AllDone => format!("all stories of {} are done", change(state)),
         End::SelectionDone => "the selected stories are done".to_owned(),
-        End::LimitReached => "the limit of stories is reached".to_owned(),
-        End::RetriesSpent { story } => format!("stopped: the retries of {story} are spent"),
-        End::BudgetSpent { spent: Budget::Cost { used, most } } => format!("stopped: {used} of {most} are spent"),
-        End::BudgetSpent { spent: Budget::Tokens { used, most } } => {
-            format!("stopped: {} of {} tokens are used", tokens_words(*used), tokens_words(*most))
+        End::LimitReached => "stopped: the --limit is reached".to_owned(),
+        End::RetriesSpent { story } => {
+            let failures = state.stories.get(story).map_or(0, |progress| progress.failures);
+            format!("stopped: story '{story}' failed {} and has no retries left", count(failures as usize, "time"))
         }
-        End::Misconfigured { message } => format!("stopped: the agent cannot work as it is set up: {}", shorten(&clean(message))),
+        End::BudgetSpent { spent: Budget::Cost { used, most } } => {
+            format!("stopped: budget {} ({used} spent, limit {most})", past(used, most))
+        }
+        End::BudgetSpent { spent: Budget::Tokens { used, most } } => {
+            format!("stopped: budget {} ({} tokens used, limit {})", past(used, most), tokens_words(*used), tokens_words(*most))
+        }
+        End::Misconfigured { message } => format!("stopped: the agent cannot work: {}", shorten(&clean(message))),
         End::UsageLimit { resets: Some(resets) } => {
             format!("stopped: the agent's usage limit is reached, it resets at {}", time_words(*resets))
         }
         End::UsageLimit { resets: None } => "stopped: the agent's usage limit is reached".to_owned(),
         End::StillLimited { waits, .. } => {
-            format!("stopped: the agent's usage limit is still reached after {} in a row", count(*waits as usize, "wait"))
+            format!("stopped: the agent's usage limit is still in force after {} in a row", count(*waits as usize, "wait"))
         }
         End::NeedsUser { story, needs } => format!("needs you: {story}: {}", shorten(&clean(needs))),
-        End::Blocked { story } => format!("stopped: {story} waits for stories that are not selected"),
+        End::Blocked { story } => format!("stopped: story '{story}' comes after stories that are not selected"),
         End::Stopped => "stopped".to_owned(),
         End::Interrupted { .. } => "interrupted".to_owned(),
     }
@@ -352,12 +367,12 @@ pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
     let (tone, text, hints) = match activity {
         Activity::CallbackFailed { failure } => (Tone::Warning, callback_words(failure), Vec::new()),
         Activity::SourceNotCarried { path } => {
-            let text = format!("git does not keep {}: abort and undo leave its marks as they are", clean(path));
+            let text = format!("git does not track {}, so abort and undo do not remove its marks", clean(path));
             (Tone::Warning, text, Vec::new())
         }
         Activity::SourceEdited { paths, branch } => (Tone::Warning, source_edited_words(paths, branch), source_edited_commands(branch)),
         Activity::NotCopied { paths } => {
-            let text = format!("the workspace has no copy of these ignored files of your checkout: {}", some(paths));
+            let text = format!("these ignored files of your checkout were not copied to the workspace: {}", some(paths));
             (Tone::Plain, text, not_copied_hints(paths))
         }
         Activity::SettingUp { workspace, command } => {
@@ -386,7 +401,7 @@ pub(super) fn source_edited_words(paths: &[String], branch: &str) -> String {
 pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
     vec![
         format!("git worktree add ../edit {}   then make the edit in ../edit and commit it there", quoted(branch)),
-        "git worktree remove ../edit   when it is committed; the run adopts the commit with its next landing".to_owned(),
+        "git worktree remove ../edit   when it is committed; the run takes the commit over when the next story lands".to_owned(),
     ]
 }
 
@@ -394,8 +409,8 @@ pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
 fn not_copied_hints(paths: &[String]) -> Vec<String> {
     let first = paths.first().map_or("", String::as_str);
     vec![
-        format!("echo {} >>.worktreeinclude   to copy it into every workspace, from the next start or resume on", quoted(&clean(first))),
-        "setup = [\"npm ci\"]   in the change file, for a command that sets every workspace up".to_owned(),
+        format!("echo {} >>.worktreeinclude   to copy it into every workspace at the next start or resume", quoted(&clean(first))),
+        "git ralph edit   to add setup = [\"npm ci\"], or another command that prepares every workspace".to_owned(),
     ]
 }
 
@@ -406,8 +421,8 @@ fn callback_words(failure: &CallbackFailure) -> String {
 
 fn pause_words(until: Timestamp, why: Why) -> String {
     match why {
-        Why::Limit => format!("waiting for the usage limit until {}; git ralph stop ends it", time_words(until)),
-        Why::Unavailable => format!("trying again at {}", time_words(until)),
+        Why::Limit => format!("usage limit reached, waiting until {}; git ralph stop ends the wait", time_words(until)),
+        Why::Unavailable => format!("cannot reach the model, trying again at {}", time_words(until)),
     }
 }
 
@@ -453,7 +468,7 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
             format!("finished; the result is on ralph/{0}; to merge it, type: git merge ralph/{0}", change(state))
         }
         (Finish::Cleanup, Some(kept)) => {
-            format!("back on {} with everything uncommitted; the checkpoints are kept as {kept}", original(state))
+            format!("back on {} with everything uncommitted; the checkpoints are saved as {kept}", original(state))
         }
         (Finish::Cleanup, None) => format!("back on {} with everything uncommitted", original(state)),
         (Finish::Keep | Finish::Ask, _) => format!("finished; the result is on ralph/{}", change(state)),
@@ -463,13 +478,15 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
 /// How much is as it was before a run that was given up.
 fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
     if state.is_isolated() {
-        return "the run is aborted; your checkout is as it was".to_owned();
+        return "the run is aborted; your checkout was not changed".to_owned();
     }
     let how = match (moved_to, incomplete) {
-        (None, false) => "as it was".to_owned(),
-        (None, true) => "but not everything is as it was, see the warnings above".to_owned(),
-        (Some(tip), false) => format!("which has moved on to {} since the start; nothing else has changed", tip.short()),
-        (Some(tip), true) => format!("which has moved on to {} since the start; not everything else is as it was, see above", tip.short()),
+        (None, false) => "everything as before the run".to_owned(),
+        (None, true) => "but not everything could be restored, see the warnings above".to_owned(),
+        (Some(tip), false) => format!("which has moved to {} since the start; everything else as before the run", tip.short()),
+        (Some(tip), true) => {
+            format!("which has moved to {} since the start; not everything else could be restored, see the warnings above", tip.short())
+        }
     };
     format!("back on {}, {how}", original(state))
 }
@@ -477,12 +494,7 @@ fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> 
 fn undone_words(to: &Oid, stories: &[StoryId], kept: &str, state: &RunState) -> String {
     let stories: Vec<&str> = stories.iter().map(StoryId::as_str).collect();
     let place = if state.initial.as_ref() == Some(to) { "the initial state" } else { "checkpoint" };
-    format!(
-        "undone: {}; ralph/{} is back at {place} {}, what was taken back is kept as {kept}",
-        stories.join(", "),
-        change(state),
-        to.short()
-    )
+    format!("undone: {}; ralph/{} is back at {place} {}, the undone work is saved as {kept}", stories.join(", "), change(state), to.short())
 }
 
 fn notice_lines(notice: &Notice, state: &RunState) -> Vec<Line> {
@@ -500,24 +512,24 @@ fn notice_lines(notice: &Notice, state: &RunState) -> Vec<Line> {
 pub(super) fn doubt_words(notice: &Notice) -> String {
     match notice {
         Notice::SettingsRestored { name, keys, kept, .. } => format!(
-            "{} in {name} of the git directory changed during the attempt and {} put back; {name} as the attempt left it is in {}",
+            "{} in {name} of the git directory changed during the attempt and {} restored; the version that the attempt left is in {}",
             clean(&keys.join(", ")),
             if keys.len() == 1 { "was" } else { "were" },
             clean(kept)
         ),
         Notice::EditSetAside { file, kept: Some(kept), .. } => format!(
-            "{} changed during the attempt and was put back, as the agent may have done it; the other version is in {}; \
-             if it is yours, stop the loop and put it in place",
+            "{} changed during the attempt and was restored, because the agent may have changed it; the other version is in {}; \
+             if the edit is yours, stop the loop and copy it back",
             clean(file),
             clean(kept)
         ),
-        Notice::EditSetAside { file, kept: None, .. } => format!("{} was deleted during the attempt, it is back", clean(file)),
+        Notice::EditSetAside { file, kept: None, .. } => format!("{} was deleted during the attempt and is restored", clean(file)),
         Notice::GateFileChanged { gate, path, .. } => {
             format!("the checkpoint changes {}, which the gate '{}' uses", clean(path), clean(gate))
         }
         Notice::GateFileIgnored { gate, path, .. } => {
             format!(
-                "the gate '{}' uses {}, which the attempt wrote and git ignores: the checkpoint is without it",
+                "the gate '{}' uses {}, which the attempt wrote and git ignores, so it is not in the checkpoint",
                 clean(gate),
                 clean(path)
             )
@@ -531,9 +543,9 @@ pub(super) fn doubt_words(notice: &Notice) -> String {
 #[expect(clippy::too_many_lines, reason = "one arm per notice, and nothing else")]
 pub(super) fn notice_words(notice: &Notice) -> String {
     match notice {
-        Notice::OperationMoved { files, to } => format!("the agent left {} behind, moved to {}", files.join(", "), clean(to)),
-        Notice::HeadReattached { from } => format!("the agent left HEAD on {}, it is back on the run's branch", clean(from)),
-        Notice::BroughtOver { from } => format!("the agent worked on {}, its changes were brought over", clean(from)),
+        Notice::OperationMoved { files, to } => format!("the agent left {} in the git directory; moved to {}", files.join(", "), clean(to)),
+        Notice::HeadReattached { from } => format!("the agent left HEAD on {}, and git-ralph put it back on the run's branch", clean(from)),
+        Notice::BroughtOver { from } => format!("the agent worked on {}; its changes were moved to the run's branch", clean(from)),
         Notice::WorkspaceSaved { path, kept } => {
             format!("{} had edits that no agent of this run made; they are saved as {kept}", clean(path))
         }
@@ -541,51 +553,55 @@ pub(super) fn notice_words(notice: &Notice) -> String {
             out_of_reach_words(directories, *owner, remaining, changed, wanted)
         }
         Notice::NestedLeftOut { path } => {
-            format!("{} is a repository of its own: its files stay where they are, outside the checkpoint", clean(path))
+            format!("{} is a repository of its own: its files stay where they are and are not in the checkpoint", clean(path))
         }
         Notice::NestedMoved { path, to } => format!("{} is a repository of its own, moved to {}", clean(path), clean(to)),
-        Notice::NestedUncopied { path } => nested_words(path, "too big to be copied: what an attempt does to it cannot be undone"),
-        Notice::NestedRestored { path, kept } => nested_words(path, &restored_words(kept.as_deref())),
-        Notice::NestedEdited { path, copy } => nested_words(path, &format!("the agent changed it; a copy from before is {}", clean(copy))),
-        Notice::NestedLost { path } => nested_words(path, "it is gone, and was too big to be copied"),
-        Notice::LateEdit { path, to } => {
-            format!("{} was written while the work tree was being restored; that version is in {}", clean(path), clean(to))
+        Notice::NestedUncopied { path } => {
+            nested_words(path, "it is too big to copy, so changes that an attempt makes there cannot be undone")
         }
-        Notice::ObstacleMoved { path, to } => format!("{} was in the way, moved to {}", clean(path), clean(to)),
-        Notice::HiddenMoved { path, to } => format!("{} was hidden by ignore rules of the attempt, moved to {}", clean(path), clean(to)),
-        Notice::Unkept { error } => format!("git could not keep every file, these stay in the work tree: {}", clean(error)),
-        Notice::UnkeptMoved { path, to } => format!("git could not keep {}, moved to {}", clean(path), clean(to)),
+        Notice::NestedRestored { path, kept } => nested_words(path, &restored_words(kept.as_deref())),
+        Notice::NestedEdited { path, copy } => {
+            nested_words(path, &format!("the agent changed it; a copy from before the attempt is in {}", clean(copy)))
+        }
+        Notice::NestedLost { path } => nested_words(path, "it is gone, and it was too big to copy"),
+        Notice::LateEdit { path, to } => {
+            format!("{} was written while git-ralph restored the work tree; that version is in {}", clean(path), clean(to))
+        }
+        Notice::ObstacleMoved { path, to } => format!("{} was in the way; moved to {}", clean(path), clean(to)),
+        Notice::HiddenMoved { path, to } => format!("{} is ignored by rules that the attempt added; moved to {}", clean(path), clean(to)),
+        Notice::Unkept { error } => format!("git could not store every file; these stay in the work tree: {}", clean(error)),
+        Notice::UnkeptMoved { path, to } => format!("git could not store {}; moved to {}", clean(path), clean(to)),
         Notice::Unconverted { error } => {
             format!("files were saved byte for byte, because a filter or an encoding failed: {}", shorten(&clean(error)))
         }
         Notice::Unfiltered { paths } => {
             let paths: Vec<String> = paths.iter().map(|path| quoted(&clean(path))).collect();
             format!(
-                "a filter failed, so files hold what git stores; when the filter works again, type: git checkout-index -f -- {}",
+                "a smudge filter failed, so files have their unfiltered content; when the filter works again, type: git checkout-index -f -- {}",
                 paths.join(" ")
             )
         }
         Notice::RefRestored { name, kept } => restored_ref_words(name, kept.as_deref()),
         Notice::RefOfOthers { name, kept } => {
-            format!("{name} was changed in another work tree, it is left alone; what it was is kept as {kept}")
+            format!("{name} was changed in another work tree and is left alone; its earlier value is saved as {kept}")
         }
         Notice::RefBroken { name } => {
             format!("{name} names an object that does not exist; to remove it, type: git update-ref -d {}", quoted(name))
         }
-        Notice::GitDirRestored { from } => format!("the agent moved the git directory to {}, it is back", clean(from)),
+        Notice::GitDirRestored { from } => format!("the agent moved the git directory to {}; it is back", clean(from)),
         Notice::OpenedUp { paths } => {
-            format!("the agent made directories unusable, they can be used again: {}", clean(&paths.join(", ")))
+            format!("the agent removed permissions of directories; they are restored: {}", clean(&paths.join(", ")))
         }
-        Notice::RefLost { name } => format!("the agent deleted {name} and the objects that it led to, it cannot be restored"),
-        Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}, it is left alone"),
-        Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch, it is kept as {kept}"),
+        Notice::RefLost { name } => format!("the agent deleted {name} and its objects; it cannot be restored"),
+        Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}; it is left alone"),
+        Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch; it is saved as {kept}"),
         Notice::StashRestored { gone, taken } => stash_words(*gone, *taken),
         Notice::GitFileChanged { name, before: None } => format!("the agent changed {name} in the git directory"),
         Notice::GitFileChanged { name, before: Some(before) } => {
-            format!("the agent changed {name} in the git directory; what it was before is kept as {before}")
+            format!("the agent changed {name} in the git directory; its earlier content is saved as {before}")
         }
         Notice::GitFileRestored { name, kept } => {
-            format!("the agent changed {name} in the git directory, it is back; the agent's version is in {}", clean(kept))
+            format!("the agent changed {name} in the git directory; it is restored, and the agent's version is in {}", clean(kept))
         }
         Notice::SettingsRestored { story, .. }
         | Notice::EditSetAside { story, .. }
@@ -593,57 +609,58 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         | Notice::GateFileIgnored { story, .. }
         | Notice::EmptyCheckpoint { story }
         | Notice::EmptyByHand { story } => format!("{story}: {}", doubt_words(notice)),
-        Notice::IndexRebuilt {} => "the copy of your index was damaged; the index is made anew and has the same files staged".to_owned(),
+        Notice::IndexRebuilt {} => "the copy of your index was damaged; a new index with the same files staged was made".to_owned(),
         Notice::StagedLost {} => {
-            "what you had staged was deleted from the repository; your files are as they were, and nothing is staged".to_owned()
+            "the objects of your staged changes were deleted from the repository; your files are as before, and nothing is staged"
+                .to_owned()
         }
         Notice::JournalDoubted { why, kept } => journal_words(*why, kept.as_deref()),
-        Notice::StateRestored {} => "the agent deleted or changed files of the run in the git directory, they are back".to_owned(),
+        Notice::StateRestored {} => "the agent deleted or changed files of the run in the git directory; they are restored".to_owned(),
         Notice::SubmoduleRestored { path, kept } => {
-            format!("the submodule {} is what it was; what it had become is kept there as {kept}", clean(path))
+            format!("the submodule {} is restored; its state after the attempt is saved there as {kept}", clean(path))
         }
         Notice::SubmoduleMoved { path, commit } => {
-            format!("the submodule {} is at {commit} now; 'git submodule update' brings its files", clean(path))
+            format!("the submodule {} is at {commit} now; to update its files, type: git submodule update", clean(path))
         }
-        Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}, it is back", clean(path)),
+        Notice::IgnoredRestored { path } => format!("the agent deleted the ignored file {}; it is restored", clean(path)),
         Notice::IgnoredPutBack { paths, kept } => {
-            format!("ignored files that were changed are as before: {}; what they had become is in {}", some(paths), clean(kept))
+            format!("changed ignored files are restored: {}; the changed versions are in {}", some(paths), clean(kept))
         }
         Notice::IgnoredEdited { paths, copies } => {
-            format!("the agent changed ignored files: {}; copies from before are in {}", some(paths), clean(copies))
+            format!("the agent changed ignored files: {}; copies from before the attempt are in {}", some(paths), clean(copies))
         }
         Notice::IgnoredNotRestored { paths } => {
-            format!("ignored and changed, but not restored because there is no copy: {}", some(paths))
+            format!("these ignored files were changed and cannot be restored, because there is no copy: {}", some(paths))
         }
-        Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are kept as {kept}"),
-        Notice::StagedKept { kept } => format!("what was staged and is not in the checkpoint is kept as {kept}"),
+        Notice::CommitsKept { kept } => format!("commits of the agent that are not in the checkpoint are saved as {kept}"),
+        Notice::StagedKept { kept } => format!("staged changes that are not in the checkpoint are saved as {kept}"),
         Notice::StashLeft { entries } => {
-            format!("{} that you or the interrupted agent stashed: left in the stash", count(*entries, "entry"))
+            format!("left in the stash: {} that you or the interrupted agent stashed", count(*entries, "entry"))
         }
         Notice::NotStagedAgain { kept } => {
-            format!("what was staged at the start conflicts with the moved branch; nothing is staged now, it is kept as {kept}")
+            format!("your staged changes conflict with the branch, which has moved; nothing is staged now, and they are saved as {kept}")
         }
-        Notice::AlsoIn { branches } => format!("already in {}: undo does not take it back there", clean(&branches.join(", "))),
+        Notice::AlsoIn { branches } => format!("the checkpoint is also in {}; undo leaves it there", clean(&branches.join(", "))),
         Notice::EditsTakenOut { files, kept } => {
-            format!("your edits ({}) are not in the work tree now, they are kept as {kept}", count(*files, "file"))
+            format!("your edits ({}) were removed from the work tree; they are saved as {kept}", count(*files, "file"))
         }
         Notice::CommitsTakenOut { last, kept } => {
-            format!("your commits up to {} are not on the branch now, they are kept as {kept}", last.short())
+            format!("your commits up to {} were removed from the branch; they are saved as {kept}", last.short())
         }
     }
 }
 
 fn restored_ref_words(name: &str, kept: Option<&str>) -> String {
     match kept {
-        None => format!("the agent deleted {name}, it is back"),
-        Some(kept) => format!("the agent rewrote {name}, it is back; the agent's version is kept as {kept}"),
+        None => format!("the agent deleted {name}; it is restored"),
+        Some(kept) => format!("the agent rewrote {name}; it is restored, and the agent's version is saved as {kept}"),
     }
 }
 
 fn restored_words(kept: Option<&str>) -> String {
     match kept {
-        None => "it was removed, and is back".to_owned(),
-        Some(kept) => format!("it was changed, and is as before; what it had become is in {}", clean(kept)),
+        None => "it was deleted and is restored".to_owned(),
+        Some(kept) => format!("it was changed and is restored; the changed version is in {}", clean(kept)),
     }
 }
 
@@ -658,7 +675,7 @@ fn out_of_reach_words(directories: &[String], owner: u32, remaining: &[String], 
         commands.push(format!("rm -- {}", words(remaining)));
     }
     format!(
-        "not as before, because {} to another user: {}; type: {}",
+        "cannot restore, because {} to another user: {}; type: {}",
         if directories.len() == 1 { "its directory belongs" } else { "their directories belong" },
         clean(&changed.iter().chain(remaining).cloned().collect::<Vec<_>>().join(", ")),
         clean(&commands.join(" && "))
@@ -671,9 +688,9 @@ fn nested_words(path: &str, what: &str) -> String {
 
 fn stash_words(gone: usize, taken: usize) -> String {
     match (gone, taken) {
-        (gone, 0) => format!("the agent dropped {} of the stash, back again", count(gone, "entry")),
-        (0, taken) => format!("{} that the agent stashed went with the attempt", count(taken, "entry")),
-        _ => "the stash is as it was before the attempt".to_owned(),
+        (gone, 0) => format!("the agent dropped {} from the stash; restored", count(gone, "entry")),
+        (0, taken) => format!("{} that the agent stashed: removed from the stash with the attempt", count(taken, "entry")),
+        _ => "the stash is restored to its state before the attempt".to_owned(),
     }
 }
 
@@ -687,15 +704,17 @@ pub(super) fn some(names: &[String]) -> String {
 
 fn journal_words(why: Doubt, kept: Option<&str>) -> String {
     let what = match why {
-        Doubt::Changed => "the run's journal was changed during the attempt, it is as git-ralph wrote it again",
-        Doubt::Forged => "the run's journal held lines that git-ralph has not written, they are not believed",
-        Doubt::Short => "the run's journal ends earlier than git-ralph left it: what was under way is rolled back, not landed",
-        Doubt::NoKey => "the run's journal cannot be verified: what was under way is rolled back, not landed",
+        Doubt::Changed => "the run's journal was changed during the attempt; it is restored",
+        Doubt::Forged => "the run's journal has lines that git-ralph did not write; they are ignored",
+        Doubt::Short => "the run's journal is shorter than git-ralph left it: the attempt under way is rolled back, not landed",
+        Doubt::NoKey => "the run's journal cannot be verified: the attempt under way is rolled back, not landed",
     };
     kept.map_or_else(|| what.to_owned(), |kept| format!("{what}; the rest is in {}", clean(kept)))
 }
 
-pub(super) fn count(number: usize, noun: &str) -> String {
+/// A number with its noun, in the plural where that is right.
+#[must_use]
+pub fn count(number: usize, noun: &str) -> String {
     match (number, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{number} {stem}ies"),

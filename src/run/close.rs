@@ -167,7 +167,7 @@ impl OpenRun {
         };
         let change = self.change();
         bail!(
-            Problem::refused(format!("a 'git ralph {way}' of this run was cut short"))
+            Problem::refused(format!("a 'git ralph {way}' of this run was interrupted"))
                 .hint(format!("git ralph resume {change}   to complete it"))
         )
     }

@@ -1173,6 +1173,15 @@ impl RunState {
         if anything { None } else { self.stuck(stories, policy) }
     }
 
+    /// Whether every story of a selection is done or left out; no selection is never done.
+    #[must_use]
+    pub fn is_selection_done(&self, only: &[String], stories: &[Story]) -> bool {
+        let left_out = self.left_out(stories);
+        let is_settled = |story: &Story| self.is_done(story) || left_out.contains(&story.id);
+        let is_open = |id: &String| stories.iter().any(|story| story.id.as_str() == id && !is_settled(story));
+        !only.is_empty() && !only.iter().any(is_open)
+    }
+
     /// The end of a loop that has done all that it was asked for.
     fn nothing_left(&self, stories: &[Story], policy: &Policy) -> Option<End> {
         if self.selected(stories, policy).any(|story| !self.is_done(story)) {

@@ -125,7 +125,7 @@ fn not_landed(story: &StoryId, state: &RunState) -> Problem {
         Some(Outcome::Unlandable { reason }) => format!(": {reason}"),
         _ => String::new(),
     };
-    let problem = Problem::refused(format!("what you did for '{story}' could not be made a checkpoint{why}"));
+    let problem = Problem::refused(format!("your work on '{story}' could not be committed as a checkpoint{why}"));
     match progress.and_then(|progress| progress.rescues.last()) {
         Some(kept) => problem.hint(format!("git show {}   shows your edits", quoted(kept))),
         None => problem,

@@ -167,14 +167,14 @@ impl RunState {
     fn refusal(&self, wish: &Wish, stories: &[Story]) -> Option<String> {
         let story = wish.story()?;
         if self.has_landed(story) || self.believed.contains(story) {
-            return Some(format!("story '{story}' is done already"));
+            return Some(format!("story '{story}' is already done"));
         }
         let Some(text) = stories.iter().find(|other| other.id == *story) else {
             return Some(format!("the change has no story '{story}'"));
         };
         let left_out = self.left_out(stories);
         match wish {
-            Wish::Skip { .. } if self.skipped.contains(story) => Some(format!("story '{story}' is skipped already")),
+            Wish::Skip { .. } if self.skipped.contains(story) => Some(format!("story '{story}' is already skipped")),
             Wish::Retry { .. } if left_out.contains(story) && !self.skipped.contains(story) => {
                 let after = text.after.iter().find(|after| left_out.contains(after)).unwrap_or(story);
                 Some(format!("story '{story}' comes after '{after}', which is skipped"))

@@ -187,8 +187,8 @@ impl OpenRun {
         }
         bail!(
             Problem::refused(format!("HEAD is on {}, not on {short}, and an attempt is still to be judged", head.words()))
-                .hint(format!("git switch {short}              if you have switched since"))
-                .hint(format!("git ralph resume {change}   if the agent left it so"))
+                .hint(format!("git switch {short}              if you have switched branches"))
+                .hint(format!("git ralph resume {change}   if the agent switched branches"))
         )
     }
 }

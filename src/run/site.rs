@@ -48,11 +48,11 @@ impl Site {
         match Lock::take_over(&path, owner_file.as_deref()).await? {
             Ok(lock) => Ok(lock),
             Err(Holder::Owner(pid)) => {
-                bail!(Problem::refused(format!("another git ralph (process {pid}) is at work in this work tree")).hint("git ralph stop"))
+                bail!(Problem::refused(format!("another git ralph (process {pid}) is working in this work tree")).hint("git ralph stop"))
             }
             Err(Holder::Orphans(pids)) => {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-                bail!(Problem::refused(format!("processes of a killed run are still there and cannot be ended: {}", pids.join(" "))))
+                bail!(Problem::refused(format!("cannot end processes that a killed run left: {}", pids.join(" "))))
             }
         }
     }

@@ -149,7 +149,7 @@ impl OpenRun {
             Some(HalfDone::Attempts) if !lands => {}
             Some(half) => {
                 bail!(
-                    Problem::refused(format!("{} of the run of '{}' was cut short", half.words(), self.change()))
+                    Problem::refused(format!("{} of the run of '{}' was interrupted", half.words(), self.change()))
                         .hint(format!("git ralph resume {}   to complete it first", self.change()))
                 )
             }

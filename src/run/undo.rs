@@ -1,4 +1,4 @@
-//! Undoing: which checkpoints are taken back is decided and written down, then it is done. One that was cut short is completed.
+//! Undoing: which checkpoints are taken back is decided and written down, then it is done. One that was interrupted is completed.
 
 use anyhow::{Context, Result, bail};
 
@@ -13,7 +13,7 @@ impl OpenRun {
     /// # Errors
     /// A [`Problem`] if there is nothing to undo, or something else is half done.
     pub async fn undo(&mut self, to: Option<&StoryId>) -> Result<()> {
-        // Repeating an undo that was cut short means that one, not one more.
+        // Repeating an undo that was interrupted means that one, not one more.
         if self.complete_undo().await? && to.is_none_or(|story| self.plan_undo(Some(story)).is_err()) {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl OpenRun {
             Some(half) => half.words(),
         };
         bail!(
-            Problem::refused(format!("{half} of the run of '{change}' was cut short"))
+            Problem::refused(format!("{half} of the run of '{change}' was interrupted"))
                 .hint(format!("git ralph resume {change}   to complete it first"))
         )
     }

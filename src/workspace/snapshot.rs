@@ -79,7 +79,7 @@ impl Snapshot {
         let Some(unkept) = self.trouble() else { return Ok(()) };
         bail!(
             Problem::fatal(format!("git cannot add every file of the work tree: {unkept}"))
-                .hint("make the file readable, remove it, or add it to .git/info/exclude")
+                .hint("git add -A --dry-run   to see it; make the file readable, or add it to .git/info/exclude")
         )
     }
 

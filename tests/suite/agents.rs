@@ -208,7 +208,7 @@ fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     world.stories(1, "");
     let pid = world.outside("pid");
     world.agent(&format!("setsid sh -c 'echo $$ >{}; exec sleep 600' >/dev/null 2>&1 & {}; {COMPLETE}", pid.display(), until_asleep(&pid)));
-    world.start(&[]).code(0).says("ended what the agent left running: sleep");
+    world.start(&[]).code(0).says("ended processes that the agent left running: sleep");
     assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
 }
 
@@ -240,7 +240,7 @@ fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
     world.stories(1, "");
     let pid = world.outside("pid");
     world.agent(&format!("{}; {COMPLETE}", leave_an_orphan(&world, "pid")));
-    world.start(&[]).code(0).says("ended what the agent left running: sleep");
+    world.start(&[]).code(0).says("ended processes that the agent left running: sleep");
     let pid = fs::read_to_string(&pid).unwrap();
     assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "ended and reaped");
     assert_eq!(survivors(&world), [format!("[\"sleep ({})\"]", pid.trim())]);

@@ -99,7 +99,7 @@ fn a_wrong_key_ends_the_loop_at_once_and_costs_no_retry() {
         let world = World::new();
         world.stories(2, "");
         world.program(client, &format!("{WORK}; {}", replay(&format!("{client}-{case}"))));
-        start(&world, &["--agent", client]).code(1).says("the agent cannot work as it is set up").says(words);
+        start(&world, &["--agent", client]).code(1).says("stopped: the agent cannot work: ").says(words);
         assert_eq!((world.count("attempt-started"), outcomes(&world)), (1, vec!["misconfigured".to_owned()]), "{client}-{case}");
         world.program(client, &format!("{WORK}; {}", replay(&format!("{client}-success"))));
         world.ralph(&["resume", "work", "--max-retries", "0", "--finish", "keep"]).code(0);
@@ -122,7 +122,7 @@ fn an_expired_login_or_used_up_credits_end_the_loop_at_once_and_cost_no_retry() 
         let world = World::new();
         world.stories(1, "");
         world.program(client, &format!("{WORK}; echo '{line}'; exit 1"));
-        start(&world, &["--agent", client]).code(1).says("the agent cannot work as it is set up").says(words);
+        start(&world, &["--agent", client]).code(1).says("stopped: the agent cannot work: ").says(words);
         assert_eq!((world.count("attempt-started"), outcomes(&world)), (1, vec!["misconfigured".to_owned()]), "{line}");
     }
 }
@@ -153,7 +153,7 @@ fn a_usage_limit_is_waited_for_and_costs_no_retry() {
     let world = World::new();
     world.stories(1, "");
     world.program("claude", &limited_once("2"));
-    start(&world, &["--agent", "claude", "--max-retries", "0", "--finish", "keep"]).code(0).says("waiting for the usage limit until");
+    start(&world, &["--agent", "claude", "--max-retries", "0", "--finish", "keep"]).code(0).says("usage limit reached, waiting until");
     assert_eq!((outcomes(&world), world.count("pause-started"), world.count("pause-ended")), (vec!["limited".to_owned()], 1, 1));
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
     assert!(!world.prompt("1", 2).contains("previous attempt"));
@@ -180,7 +180,7 @@ fn a_client_that_reports_its_limit_for_ever_ends_the_loop_after_thirty_waits_and
     let calls = || fs::read_to_string(world.outside("calls")).unwrap().lines().count();
     start(&world, &["--agent", "gemini", "--max-retries", "0"])
         .code(1)
-        .says("the agent's usage limit is still reached after 30 waits in a row")
+        .says("the agent's usage limit is still in force after 30 waits in a row")
         .says("git ralph resume");
     assert_eq!((calls(), world.count("pause-ended"), world.count("checkpoint-landed"), world.count("finished")), (31, 30, 0, 0));
     let ended = world.events().into_iter().rfind(|event| event["event"] == "loop-ended").unwrap();
@@ -238,11 +238,11 @@ fn a_budget_holds_over_the_whole_run_and_cost_is_told_a_story() {
         .code(1)
         .says("done in")
         .says("$0.017, 11.1k tokens")
-        .says("$0.035 of $0.030 are spent");
+        .says("budget exceeded ($0.035 spent, limit $0.030)");
     assert_eq!(world.count("attempt-started"), 2);
-    world.ralph(&["resume"]).code(1).says("of $0.030 are spent");
+    world.ralph(&["resume"]).code(1).says("spent, limit $0.030)");
     assert_eq!(world.count("attempt-started"), 2, "a resumed run remembers its budget and what it has used");
-    world.ralph(&["resume", "--max-cost", "1", "--max-tokens", "20k"]).code(1).says("22.3k of 20.0k tokens are used");
+    world.ralph(&["resume", "--max-cost", "1", "--max-tokens", "20k"]).code(1).says("budget exceeded (22.3k tokens used, limit 20.0k)");
     let status: serde_json::Value = serde_json::from_str(&world.ralph(&["status", "--json"]).code(0).stdout).unwrap();
     assert_eq!((status["cost-usd"].as_f64(), status["tokens"].as_u64()), (Some(0.03456), Some(22308)), "{status}");
     assert_eq!(status["stories"][0]["cost-usd"].as_f64(), Some(0.01728), "{status}");
@@ -259,7 +259,7 @@ fn an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goe
     let step = r#"printf '%s\n' '{"type":"step_finish","sessionID":"s","part":{"type":"step-finish","reason":"tool-calls","cost":0.5,"tokens":{"input":900,"output":100}}}'"#;
     // Without an end it would go on to its success.
     world.program("opencode", &format!("{WORK}; {step}; sleep 20; {}", replay("opencode-success")));
-    start(&world, &["--agent", "opencode", "--max-cost", "0.4"]).code(1).says("$0.500 of $0.400 are spent");
+    start(&world, &["--agent", "opencode", "--max-cost", "0.4"]).code(1).says("budget exceeded ($0.500 spent, limit $0.400)");
     assert_eq!((world.count("attempt-started"), world.count("checkpoint-landed")), (1, 0));
     let ended = world.events().into_iter().find(|event| event["event"] == "agent-ended").unwrap();
     assert_eq!(ended["exit"]["kind"], "interrupted", "{ended}");
@@ -359,7 +359,7 @@ fn doctor_shows_program_version_format_and_a_trial_start_of_every_agent() {
     let claude = json["checks"].as_array().unwrap().iter().find(|check| check["name"] == "agent claude").unwrap();
     assert_eq!((json["schema"].as_u64(), claude["health"].as_str()), (Some(1), Some("green")), "{json}");
     world.git(&["config", "ralph.agent", "nobody"]);
-    world.ralph(&["doctor"]).code(1).says("there is no agent 'nobody'").says("fix it: git config ralph.agent");
+    world.ralph(&["doctor"]).code(1).says("there is no agent 'nobody'").says("fix: git config ralph.agent");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn a_pipe_in_place_of_a_file_of_ours_keeps_nobody_waiting() {
         crate::support::COMPLETE
     ));
     let before = world.read(".git/ralph/work.toml");
-    world.start(&["--finish", "keep"]).code(0).says("work.toml changed during the attempt and was put back");
+    world.start(&["--finish", "keep"]).code(0).says("work.toml changed during the attempt and was restored");
     assert_eq!((world.subjects("ralph/work")[0].as_str(), world.read(".git/ralph/work.toml")), ("checkpoint: 1", before));
 }
 
@@ -398,7 +398,7 @@ fn gates_run_though_the_agent_deleted_the_directory_of_its_attempt() {
     world.stories(1, "verify = ['true']");
     world.git(&["config", "ralph.hooks", "true"]);
     world.agent(&format!("cat > /dev/null; rm -rf .git/ralph; {}", crate::support::COMPLETE));
-    world.start(&["--finish", "keep"]).code(0).says("they are back");
+    world.start(&["--finish", "keep"]).code(0).says("they are restored");
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
 }
 
@@ -460,7 +460,11 @@ fn what_an_agent_used_before_its_watcher_was_killed_counts_for_the_budget() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-success.stdout");
     world.program("claude", &format!("{WORK}; head -n 4 '{}'; sleep 0.3; kill -9 $PPID; sleep 600", path.display()));
     start(&world, &["--agent", "claude", "--max-tokens", "12k"]).code(-9);
-    world.ralph(&["resume", "--max-tokens", "11k"]).code(1).says("11.0k of 11.0k tokens are used");
+    world
+        .ralph(&["resume", "--max-tokens", "11k"])
+        .code(1)
+        .says("stopped: budget exceeded (11.0k tokens used, limit 11.0k)")
+        .says("git ralph resume --max-tokens 22");
     assert_eq!((world.count("attempt-started"), world.count("usage-found")), (1, 1));
     world.ralph(&["resume"]).code(1);
     assert_eq!(world.count("usage-found"), 1, "counted once");

@@ -79,9 +79,8 @@ fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
         sicken(&world);
         let output = world.ralph(&["doctor"]).code(1);
         let lines: Vec<&str> = output.stdout.lines().collect();
-        let red = lines
-            .windows(2)
-            .any(|pair| pair[0].starts_with("!!") && pair[0].contains(found) && pair[1].contains(&format!("fix it: {fix}")));
+        let red =
+            lines.windows(2).any(|pair| pair[0].starts_with("!!") && pair[0].contains(found) && pair[1].contains(&format!("fix: {fix}")));
         assert!(red, "{case}: {}", output.stdout);
         let start = world.ralph(&["start", "work", "--finish", "cleanup"]);
         assert!([2, 128].contains(&start.code), "{case}: {start:?}");
@@ -104,7 +103,7 @@ fn what_checkpoints_do_about_hooks_and_signing_is_said() {
     let objects = || world.git(&["count-objects"]);
     let before = objects();
     let output = world.ralph(&["doctor"]).code(1);
-    output.says("pre-commit and commit-msg are gates").says("a trial signature failed").says("fix it: git config user.signingKey");
+    output.says("pre-commit and commit-msg are gates").says("a trial signature failed").says("fix: git config user.signingKey");
     assert_eq!(objects(), before, "the trial leaves nothing behind");
     world.program("signs", "cat >/dev/null; printf '\\n[GNUPG:] SIG_CREATED \\n' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo x; echo '-----END PGP SIGNATURE-----'");
     world.git(&["config", "gpg.program", "signs"]);
@@ -130,9 +129,9 @@ fn an_old_git_a_missing_identity_and_no_repository_are_told() {
     world.git(&["config", "--unset", "user.name"]);
     world.git(&["config", "--unset", "user.email"]);
     world.git(&["config", "user.useConfigOnly", "true"]);
-    world.ralph(&["doctor"]).code(0).says("commits would be made as git-ralph <git-ralph@localhost>").says("fix it: git config user.name");
+    world.ralph(&["doctor"]).code(0).says("commits would be made as git-ralph <git-ralph@localhost>").says("fix: git config user.name");
     let output = World::empty().ralph(&["doctor"]).code(1);
-    output.says("not a git repository").says("fix it: git init   to make this directory a repository").says("ok  git");
+    output.says("not a git repository").says("fix: git init   to make this directory a repository").says("ok  git");
 }
 
 #[test]
@@ -140,15 +139,15 @@ fn an_open_run_and_a_mistyped_setting_are_notes() {
     let world = healthy();
     world.git(&["config", "ralph.maxRetires", "3"]);
     world.ralph(&["start", "work"]).code(0);
-    let output = world.ralph(&["doctor"]).code(0).says("a run of it is open").says("fix it: git ralph resume work");
-    output.says("did you mean 'ralph.maxRetries'?").says("fix it: git config --local --unset-all ralph.maxretires");
+    let output = world.ralph(&["doctor"]).code(0).says("a run of it is open").says("fix: git ralph resume work");
+    output.says("did you mean 'ralph.maxRetries'?").says("fix: git config --local --unset-all ralph.maxretires");
     world.git(&["config", "--local", "--unset-all", "ralph.maxretires"]);
 }
 
 #[test]
 fn completion_that_setup_installs_is_green() {
     let world = healthy();
-    world.ralph(&["doctor"]).code(0).says("not installed for").says("fix it: git ralph setup");
+    world.ralph(&["doctor"]).code(0).says("not installed for").says("fix: git ralph setup");
     world.ralph(&["setup"]).code(0);
     world.ralph(&["doctor"]).code(0).says("ok  completion").says("bash, zsh, fish");
     let json: serde_json::Value = serde_json::from_str(&world.ralph(&["doctor", "--json"]).code(0).stdout).unwrap();

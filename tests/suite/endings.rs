@@ -54,6 +54,48 @@ fn a_limit_or_a_selection_with_finish_leaves_the_run_open_and_stops_short() {
 }
 
 #[test]
+fn a_selection_that_is_done_lets_resume_continue_with_the_other_stories() {
+    let world = World::new();
+    world.stories(3, "");
+    world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+    world
+        .start(&["--only", "1"])
+        .code(0)
+        .says("the selected stories are done")
+        .says("git ralph resume work   to continue with the other stories");
+    world.ralph(&["undo"]).code(0);
+    world.ralph(&["resume"]).code(0).says("the selected stories are done");
+    assert_eq!(world.count("checkpoint-landed"), 2, "a selection that is not done holds for a resume");
+    world.ralph(&["resume", "work"]).code(0).says("all stories of work are done");
+    assert_eq!(world.count("checkpoint-landed"), 4);
+}
+
+#[test]
+fn a_selection_that_waits_for_other_stories_lets_resume_work_on_all_of_them() {
+    let world = World::new();
+    world.stories(2, "");
+    world.agent(COMPLETE);
+    world.start(&["--only", "2"]).code(1).says("stopped: story '2' comes after stories that are not selected");
+    world.ralph(&["resume", "work"]).code(0).says("all stories of work are done");
+}
+
+#[test]
+fn a_run_whose_budget_is_exceeded_is_not_finished_whatever_finish_says() {
+    let world = World::new();
+    world.stories(2, "");
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"<promise>COMPLETE</promise>","total_cost_usd":0.25,"usage":{"input_tokens":1}}"#;
+    world.program("claude", &format!("cat >/dev/null; echo x >>x; echo '{result}'"));
+    world
+        .ralph(&["start", "work", "--agent", "claude", "--max-cost", "0.2", "--finish", "cleanup"])
+        .code(1)
+        .says("stopped: budget exceeded ($0.250 spent, limit $0.200)")
+        .says("the run stays open, because not every story is done")
+        .says("git ralph resume --max-cost 0.45 work   to raise the budget");
+    assert_eq!((world.count("finished"), world.count("checkpoint-landed")), (0, 1));
+    world.ralph(&["resume", "--max-cost", "0.45", "work"]).code(0).says("all stories of work are done");
+}
+
+#[test]
 fn an_interrupted_run_is_not_finished_whatever_finish_says() {
     let world = World::new();
     world.stories(1, "");
@@ -391,7 +433,7 @@ fn a_branch_that_was_kept_is_pruned_only_if_it_is_named() {
         world.ralph(&["prune", "--yes"]).code(0);
         assert_eq!(world.git(&["rev-parse", kept]), tip, "no later run takes its number");
     }
-    world.ralph(&["prune", "--yes", "refs/heads/main"]).code(128).says("'refs/heads/main' is no ref of a finished or aborted run");
+    world.ralph(&["prune", "--yes", "refs/heads/main"]).code(128).says("'refs/heads/main' is not a ref of a finished or aborted run");
     world.ralph(&["prune", kept]).code(2).says(&format!("git ralph prune --yes {kept}"));
     world.ralph(&["prune", "--yes", kept]).code(0);
     assert!(!world.has_ref(kept) && world.has_ref("ralph/work"));
@@ -523,9 +565,9 @@ fn what_an_agent_deletes_and_collects_comes_back_in_every_loop_and_with_many_bra
              $GIT stash clear; $GIT reflog expire --expire=now --all; $GIT gc -q --prune=now; echo x >>new; {COMPLETE}",
             crate::support::which("git")
         ));
-        world.start(&["--limit", "1"]).code(0).says("the agent deleted refs/heads/topic-1, it is back");
+        world.start(&["--limit", "1"]).code(0).says("the agent deleted refs/heads/topic-1; it is restored");
         assert_eq!(mine(&world), before);
-        world.ralph(&["resume"]).code(0).says("the agent deleted refs/heads/topic-1, it is back");
+        world.ralph(&["resume"]).code(0).says("the agent deleted refs/heads/topic-1; it is restored");
         assert_eq!(mine(&world), before, "the second loop protects them as well");
         world.git(&["fsck", "--connectivity-only"]);
     }
@@ -588,7 +630,7 @@ fn status_after_a_kill_says_that_the_attempt_was_cut_short() {
     running.signal("KILL");
     running.finish().code(-9);
     let status = world.ralph(&["status"]).code(0).stdout;
-    assert!(status.contains("\n  cut short 1 "), "{status}");
+    assert!(status.contains("\n  interrupted 1 "), "{status}");
     world.ralph(&["abort"]).code(0);
 }
 
@@ -599,7 +641,7 @@ fn the_hint_at_a_conflict_puts_untracked_files_aside_too() {
     let agent = world.agent(&format!("echo agent >new; {COMPLETE}"));
     world.ralph(&["start", "work", "--isolate", "--", &agent]).code(0);
     world.write("new", "user\n");
-    let output = world.ralph(&["finish", "--cleanup"]).code(2).says("what is in your checkout conflicts with the run in:");
+    let output = world.ralph(&["finish", "--cleanup"]).code(2).says("your checkout conflicts with the result of the run in:");
     let hint = output.stderr.lines().find_map(|line| line.strip_prefix("hint: ").filter(|hint| hint.starts_with("git stash"))).unwrap();
     let command: Vec<&str> = hint.split("   ").next().unwrap().split(' ').skip(1).collect();
     world.git(&command);

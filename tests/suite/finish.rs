@@ -39,7 +39,7 @@ fn a_conflict_with_a_moved_original_touches_nothing() {
     world.move_original("README", "theirs\n");
     world.write("dirty", "x");
     let before = (world.git(&["for-each-ref"]), world.git(&["status", "--porcelain"]), world.read("README"));
-    world.ralph(&["finish", "--cleanup"]).code(2).says("conflicts with the run in:").says("README").says("finish --keep");
+    world.ralph(&["finish", "--cleanup"]).code(2).says("conflicts with the result of the run in:").says("README").says("finish --keep");
     assert_eq!((world.git(&["for-each-ref"]), world.git(&["status", "--porcelain"]), world.read("README")), before);
     world.ralph(&["finish", "--keep"]).code(0);
     assert_eq!(world.branch(), "ralph/work");
@@ -97,7 +97,7 @@ fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
         assert_eq!((world.read("late").as_str(), world.read("loop").as_str()), ("edit\n", "edited\n"));
         if moved == "late" {
             // Both have a file of this name: nothing is touched.
-            output.code(2).says("'main' has moved on and conflicts with the run in:");
+            output.code(2).says("'main' has moved and conflicts with the result of the run in:");
             assert_eq!(world.branch(), "ralph/work");
         } else {
             output.code(0);
@@ -159,7 +159,7 @@ fn an_empty_repository_without_an_index_is_left_as_it_was_by_abort() {
     world.git(&["init", "-q", "-b", "trunk"]);
     world.stories(1, "");
     world.agent(&format!("echo loop >loop; {COMPLETE}"));
-    world.start(&[]).code(0).says("no identity is configured");
+    world.start(&[]).code(0).says("no name and email are configured");
     assert_eq!(world.git(&["log", "-1", "--format=%an <%ae>", "ralph/work"]), "git-ralph <git-ralph@localhost>");
     world.ralph(&["abort"]).code(0);
     assert_eq!(world.branch(), "trunk");
@@ -193,7 +193,7 @@ fn abort_gives_everything_back_as_it_was() {
     world.start(&[]).code(1);
     world.write("late", "edit\n");
     let tip = world.git(&["rev-parse", "ralph/work"]);
-    world.ralph(&["abort"]).code(0).says("back on main, as it was").says("refs/ralph/work/done");
+    world.ralph(&["abort"]).code(0).says("back on main, everything as before the run").says("refs/ralph/work/done");
     assert!(fs::read(world.path(".git/index")).unwrap() == index, "the index is the same to the byte");
     assert_eq!((world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref", "refs/heads"])), before);
     assert_eq!((world.read("both"), world.read("README")), ("work tree\n".to_owned(), "hello\n".to_owned()));

@@ -35,7 +35,7 @@ fn an_agent_that_empties_its_gates_in_the_change_file_is_judged_by_them_and_the_
     world.stories(1, "max-retries = 0\nverify = ['false']");
     let before = world.read(".git/ralph/work.toml");
     world.agent(&format!("{UNGATE}; {COMPLETE}"));
-    let output = world.start(&[]).code(1).says("gate red: false").says("work.toml changed during the attempt and was put back");
+    let output = world.start(&[]).code(1).says("gate failed: false").says("work.toml changed during the attempt and was restored");
     assert_eq!(world.read(".git/ralph/work.toml"), before);
     let aside = world.run_dir().join("moved/1-1/work.toml");
     assert!(fs::read_to_string(&aside).unwrap().contains("verify = []"));
@@ -50,7 +50,7 @@ fn the_change_file_is_back_after_an_attempt_that_lands_and_gates_the_next_story(
     world.stories(2, &format!("max-retries = 0\nverify = ['{OWN_FILE}']"));
     let before = world.read(".git/ralph/work.toml");
     world.agent(&format!("test $RALPH_STORY = 1 && {{ touch ok1; {UNGATE}; }}; {COMPLETE}"));
-    world.start(&[]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    world.start(&[]).code(1).says(&format!("2: gate failed: {OWN_FILE}"));
     assert_eq!((world.count("checkpoint-landed"), world.read(".git/ralph/work.toml")), (1, before));
     world.ralph(&["log"]).code(0).says("    warning: ").says("work.toml changed during the attempt");
     world.ralph(&["status"]).code(0).says("warning: ").says("work.toml changed during the attempt");
@@ -64,7 +64,7 @@ fn a_gate_that_rewrites_the_change_file_gates_the_next_story_all_the_same() {
         "test $RALPH_STORY = 1 && {{ touch ok1; printf '#!/bin/sh\\n{}\\n' >mine; chmod +x mine; }}; {COMPLETE}",
         UNGATE.replace('\'', "\"")
     ));
-    world.start(&[]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    world.start(&[]).code(1).says(&format!("2: gate failed: {OWN_FILE}"));
     assert!(world.read(".git/ralph/work.toml").contains(OWN_FILE));
 }
 
@@ -100,7 +100,7 @@ fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_at
     assert!(!all.contains("evil") && !all.contains("hookspath") && !all.contains("include"), "{all}");
     assert!(all.contains("user.name=Agent") && all.contains("remote.origin.url=/tmp/remote"), "other settings stay: {all}");
     assert!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/config")).unwrap().contains("evil"));
-    world.ralph(&["resume"]).code(1).says(&format!("2: gate red: {OWN_FILE}"));
+    world.ralph(&["resume"]).code(1).says(&format!("2: gate failed: {OWN_FILE}"));
     world.ralph(&["log"]).code(0).says("ralph.verify in config of the git directory changed during the attempt");
 }
 
@@ -110,7 +110,7 @@ fn hooks_that_a_landed_attempt_plants_are_taken_back_and_kept() {
     world.stories(1, "");
     world.hook("post-commit", "true");
     world.agent(&format!("echo evil >.git/hooks/pre-push; echo evil >.git/hooks/post-commit; touch work; {COMPLETE}"));
-    world.start(&[]).code(0).says("the agent changed hooks in the git directory, it is back");
+    world.start(&[]).code(0).says("the agent changed hooks in the git directory; it is restored");
     assert!(!world.exists(".git/hooks/pre-push"));
     assert_eq!(world.read(".git/hooks/post-commit"), "#!/bin/sh\ntrue\n");
     assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/hooks/pre-push")).unwrap(), "evil\n");
@@ -124,7 +124,7 @@ fn the_hooks_that_are_gates_are_those_from_before_the_attempt() {
         world.git(&["config", "ralph.hooks", "true"]);
         world.hook("pre-commit", "exit 1");
         world.agent(&format!("touch work; {evades}; {COMPLETE}"));
-        world.start(&[]).code(1).says("gate red: git add -A && git hook run");
+        world.start(&[]).code(1).says("gate failed: git add -A && git hook run");
         assert!(world.run_dir().join("moved/1-1/git-dir").join(kept).exists(), "{evades}");
     }
 }
@@ -166,7 +166,7 @@ fn commits_that_an_agent_has_abandoned_do_not_land_unseen_and_are_kept() {
     world.agent(&format!(
         "echo broken >broken; git add broken; git commit -qm broken; git checkout -q -b other HEAD~1; echo good >good; {COMPLETE}"
     ));
-    world.start(&[]).code(0).says("commits of the agent that are not in the checkpoint are kept as refs/ralph/work/abandoned/1/1");
+    world.start(&[]).code(0).says("commits of the agent that are not in the checkpoint are saved as refs/ralph/work/abandoned/1/1");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ngood");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     assert!(reachable(&world, "refs/ralph/work/abandoned/1/1", "broken") && !reachable(&world, "ralph/work", "broken"));
@@ -182,7 +182,7 @@ fn gates_see_what_is_brought_over_from_another_line_of_history() {
         "test $RALPH_STORY = 1 && {{ echo a >a; {COMPLETE}; exit; }}
          echo broken >broken; git add broken; git commit -qm broken; git checkout -q main; echo more >more; {COMPLETE}"
     ));
-    world.start(&[]).code(1).says("gate red: test ! -e broken");
+    world.start(&[]).code(1).says("gate failed: test ! -e broken");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\na");
     assert_eq!(world.git(&["ls-tree", "--name-only", "refs/ralph/work/attempts/2/1"]), "README\na\nbroken\nmore");
 }
@@ -203,7 +203,7 @@ fn work_that_was_brought_over_lands_as_the_gates_saw_it_after_a_kill_too() {
     ));
     world.start(&["--limit", "1"]).code(0);
     world.ralph(&["resume", "--verify", &gate]).code(-9);
-    world.ralph(&["resume", "--verify", "false"]).code(0).says("its changes were brought over");
+    world.ralph(&["resume", "--verify", "false"]).code(0).says("its changes were moved to the run's branch");
     assert_eq!(world.git(&["show", "ralph/work:f"]), "one\n2\ntwo");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nf\ng");
     assert!(reachable(&world, "ralph/work", "side") && reachable(&world, "ralph/work", "checkpoint: 1"));
@@ -263,7 +263,7 @@ fn an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said() {
     world.let_files_age();
     world.stories(1, "verify = ['test -e out && cat old >log']");
     world.agent(&format!("touch out f; {COMPLETE}"));
-    let said = "uses out, which the attempt wrote and git ignores: the checkpoint is without it";
+    let said = "uses out, which the attempt wrote and git ignores, so it is not in the checkpoint";
     let output = world.start(&[]).code(0).says(said);
     assert_eq!(output.stderr.matches("git ignores").count(), 1, "{}", output.stderr);
     world.ralph(&["log"]).code(0).says(said);
@@ -283,7 +283,7 @@ fn an_ignored_file_that_the_agent_has_committed_is_in_the_checkpoint_and_no_warn
             "out=$RALPH_STORY.out; echo A >$out; git add -f $out; git commit -qm agents; echo B >$out; echo C >c.out; {COMPLETE}"
         ));
         let output = world.start(&[]).code(0).says("the checkpoint changes 1.out, which the gate");
-        assert!(!output.stderr.contains("the checkpoint is without it"), "isolate = {isolate}: {}", output.stderr);
+        assert!(!output.stderr.contains("so it is not in the checkpoint"), "isolate = {isolate}: {}", output.stderr);
         let files = world.git(&["ls-tree", "--name-only", "ralph/work"]);
         assert_eq!(files, ".gitignore\n1.out\n2.out\nREADME", "isolate = {isolate}: {}", output.stderr);
         assert_eq!(world.git(&["show", "ralph/work:2.out"]), "B", "isolate = {isolate}");

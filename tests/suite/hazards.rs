@@ -38,7 +38,7 @@ fn work_on_the_branch_is_landed_when_the_agent_ends_elsewhere() {
          2) git checkout -q -b side main; echo side >side; git add side; git commit -qm side; echo dirty >dirty;;
          esac; {COMPLETE}"
     ));
-    world.start(&[]).code(0).says("its changes were brought over");
+    world.start(&[]).code(0).says("its changes were moved to the run's branch");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work~1"]), "README\nmine\nmore\nw");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ndirty\nmine\nmore\nside\nw");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
@@ -251,7 +251,7 @@ fn what_cannot_be_staged_again_is_kept_and_named() {
     world.agent(COMPLETE);
     world.start(&[]).code(0);
     world.move_original("f", "main\n2\n3\n");
-    world.ralph(&["finish", "--cleanup"]).code(0).says("it is kept as refs/ralph/work/index");
+    world.ralph(&["finish", "--cleanup"]).code(0).says("they are saved as refs/ralph/work/index");
     assert_eq!(world.git(&["show", "refs/ralph/work/index:f"]), "staged\n2\n3");
 }
 
@@ -399,7 +399,7 @@ fn edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_
         fs::remove_dir_all(world.path("dir")).unwrap();
         world.write("dir", "late\n");
         world.write("README", "edited\n");
-        world.ralph(args).code(0).says("your edits").says("kept as refs/ralph/work/done");
+        world.ralph(args).code(0).says("your edits").says("saved as refs/ralph/work/done");
         assert_eq!((world.branch().as_str(), world.read("README").as_str()), ("main", "moved\n"), "{args:?}");
         let file = if args[0] == "abort" { "of the user\n" } else { "of the agent\n" };
         assert_eq!(world.read("dir/file"), file, "{args:?}");
@@ -514,7 +514,7 @@ fn a_run_on_its_way_back_cannot_turn() {
     world.agent(&format!("echo x >loop; {COMPLETE}"));
     world.start(&[]).code(0);
     killed_at(&world, "symbolic-ref -m", &["abort"]);
-    world.ralph(&["finish", "--cleanup"]).code(2).says("a 'git ralph abort' of this run was cut short").says("git ralph resume work");
+    world.ralph(&["finish", "--cleanup"]).code(2).says("a 'git ralph abort' of this run was interrupted").says("git ralph resume work");
     world.ralph(&["finish", "--keep"]).code(2);
     world.ralph(&["resume"]).code(0);
     assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
@@ -528,7 +528,7 @@ fn a_start_that_died_before_it_touched_anything_is_no_run() {
     let agent = world.agent(&format!("echo x >loop; {COMPLETE}"));
     killed_at(&world, "write-tree", &["start", "work", "--", &agent]);
     world.git(&["switch", "-q", "dev"]);
-    world.ralph(&["abort"]).code(0).says("had not touched anything");
+    world.ralph(&["abort"]).code(0).says("had not changed anything");
     assert_eq!(world.branch(), "dev");
     killed_at(&world, "write-tree", &["start", "work", "--", &agent]);
     world.git(&["switch", "-q", "main"]);
@@ -617,8 +617,8 @@ fn branches_tags_and_stash_entries_that_the_agent_destroys_come_back() {
              git reflog expire --expire=now --all; git gc -q --prune=now; {end}"
         ));
         let output = world.start(&[]);
-        assert!(output.stderr.contains("the agent deleted refs/heads/feature, it is back"), "{}", output.stderr);
-        assert!(output.stderr.contains("the agent rewrote refs/heads/main, it is back"), "{}", output.stderr);
+        assert!(output.stderr.contains("the agent deleted refs/heads/feature; it is restored"), "{}", output.stderr);
+        assert!(output.stderr.contains("the agent rewrote refs/heads/main; it is restored"), "{}", output.stderr);
         assert!(world.has_ref("refs/ralph/work/moved/1/1/heads/main"));
         world.ralph(&["abort"]).code(0);
         let after = (world.git(&["for-each-ref", "refs/heads", "refs/tags", "refs/stash"]), world.git(&["stash", "list"]));
@@ -662,7 +662,7 @@ fn a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was
     let output = world.start(&["--limit", "2"]).code(0);
     assert!(!output.stderr.contains("warning"), "{}", output.stderr);
     assert_eq!(world.git(&["rev-parse", "refs/tags/latest"]), world.git(&["rev-parse", "ralph/work"]));
-    world.ralph(&["resume"]).code(1).says("the agent deleted refs/tags/latest, it is back").says("the agent rewrote refs/heads/alias");
+    world.ralph(&["resume"]).code(1).says("the agent deleted refs/tags/latest; it is restored").says("the agent rewrote refs/heads/alias");
     for (name, target) in [("heads/current", "ralph/work"), ("tags/latest", "ralph/work"), ("heads/alias", "main")] {
         assert_eq!(world.git(&["symbolic-ref", &format!("refs/{name}")]), format!("refs/heads/{target}"), "{name}");
     }
@@ -741,7 +741,7 @@ fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept() {
     world.stories(1, "");
     world.agent(&format!("echo other >.git/info/exclude; {COMPLETE}"));
     let kept = world.run_dir().join("moved/1-1/git-dir/info");
-    world.start(&["--finish", "cleanup"]).code(0).says(&format!("what it was before is kept as {}", kept.display()));
+    world.start(&["--finish", "cleanup"]).code(0).says(&format!("its earlier content is saved as {}", kept.display()));
     assert_eq!(world.read(".git/info/exclude"), "other\n");
     assert_eq!(fs::read_to_string(kept.join("exclude")).unwrap(), "mine\n");
 }
@@ -1120,7 +1120,7 @@ fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_end
     world.agent(&format!("{moving}; {COMPLETE}"));
     world.start(&[]).code(0);
     world.write("out/o", "late\n");
-    world.ralph(&["finish", "--cleanup"]).code(2).says("'main' has moved on and conflicts with the run in:").says("out/o");
+    world.ralph(&["finish", "--cleanup"]).code(2).says("'main' has moved and conflicts with the result of the run in:").says("out/o");
     assert_eq!(world.read("out/o"), "late\n");
 }
 
@@ -1202,7 +1202,7 @@ fn small_ignored_files_that_the_agent_deletes_come_back() {
         world.stories(1, "max-retries = 0");
         world.agent(&format!("rm .env; {end}"));
         let output = world.start(&[]);
-        assert!(output.stderr.contains("the agent deleted the ignored file .env, it is back"), "{}", output.stderr);
+        assert!(output.stderr.contains("the agent deleted the ignored file .env; it is restored"), "{}", output.stderr);
         assert_eq!(world.read(".env"), "SECRET\n");
         assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
     }
@@ -1275,7 +1275,7 @@ fn submodules_come_back_with_their_dirty_files() {
         let before = (state(&world), world.git(&["status", "--porcelain"]));
         world.stories(2, "max-retries = 0");
         world.agent(&format!("test $RALPH_STORY = 1 && {{ echo s >s; {COMPLETE}; exit; }}; {script}; {FAILED}"));
-        world.start(&[]).code(1).says("the submodule sub is what it was");
+        world.start(&[]).code(1).says("the submodule sub is restored");
         assert_eq!(state(&world), before.0, "{script}");
         assert!(!world.git(&["-C", "sub", "for-each-ref", "refs/ralph/work/attempts"]).is_empty(), "{script}");
         world.ralph(&["abort"]).code(0);
@@ -1361,7 +1361,7 @@ fn what_the_ignore_rules_of_a_failed_attempt_hid_is_in_no_checkpoint() {
             "test $RALPH_ATTEMPT = 1 && {{ echo junk >>.gitignore; echo x >junk; mkdir sub; echo x >sub/junk; {FAILED}; exit; }}
              echo good >good; {COMPLETE}"
         ));
-        world.start(&[]).code(0).says("junk was hidden by ignore rules of the attempt, moved to");
+        world.start(&[]).code(0).says("junk is ignored by rules that the attempt added; moved to");
         let landed = world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]);
         assert_eq!(landed.trim_start_matches(".gitignore\n"), "README\ngood");
         assert!(!world.exists("junk") && !world.exists("sub/junk"));

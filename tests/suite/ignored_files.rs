@@ -32,7 +32,7 @@ fn small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_ar
         "cat .env deep/er/.env >>../seen; readlink link >>../seen
          echo AGENT$RALPH_ATTEMPT >.env; chmod 644 .env; ln -sf elsewhere link; rm -r deep; echo file >deep; {FAILED}"
     ));
-    world.start(&[]).code(1).says("ignored files that were changed are as before: .env, link");
+    world.start(&[]).code(1).says("changed ignored files are restored: .env, link");
     assert_eq!(world.read("../seen"), "SECRET\nDEEP\nsomewhere\n".repeat(2));
     assert_eq!((world.read(".env"), world.read("deep/er/.env")), ("SECRET\n".to_owned(), "DEEP\n".to_owned()));
     assert_eq!(fs::read_link(world.path("link")).unwrap().to_str(), Some("somewhere"));
@@ -58,7 +58,7 @@ fn an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_i
     let world = with_a_secret();
     world.stories(3, "");
     world.agent(&format!("echo $RALPH_STORY >>.env; {COMPLETE}"));
-    let output = world.start(&[]).code(0).says("the agent changed ignored files: .env; copies from before are in ");
+    let output = world.start(&[]).code(0).says("the agent changed ignored files: .env; copies from before the attempt are in ");
     assert_eq!(output.stderr.matches("the agent changed ignored files").count(), 3);
     assert_eq!(world.read(".env"), "SECRET\n1\n2\n3\n");
     let log = world.ralph(&["log"]).code(0);
@@ -66,7 +66,7 @@ fn an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_i
         assert_eq!(in_run(&world, &format!("ignored-files/{label}/.env")), text);
         assert!(log.stdout.contains(&format!("ralph/runs/work/1/ignored-files/{label}\n")), "{}", log.stdout);
     }
-    world.ralph(&["abort"]).code(0).says("ignored files that were changed are as before: .env");
+    world.ralph(&["abort"]).code(0).says("changed ignored files are restored: .env");
     assert_eq!(world.read(".env"), "SECRET\n");
     assert_eq!(in_run(&world, "moved/finish/.env"), "SECRET\n1\n2\n3\n");
     assert_eq!(fs::metadata(world.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
@@ -118,7 +118,7 @@ fn what_is_ignored_and_cannot_be_restored_is_named() {
     world.let_files_age();
     world.stories(1, "max-retries = 0");
     world.agent(&format!("echo x >>edited.big; rm deleted.big; {FAILED}"));
-    let lost = "ignored and changed, but not restored because there is no copy: ";
+    let lost = "these ignored files were changed and cannot be restored, because there is no copy: ";
     world.start(&[]).code(1).says(&format!("{lost}deleted.big, edited.big\n"));
     assert!(!world.ralph(&["abort"]).code(0).says(&format!("{lost}deleted.big, edited.big\n")).stderr.contains("build"));
     world.agent(&format!("echo x >>build/two/file; {FAILED}"));
@@ -150,7 +150,7 @@ fn an_ignored_file_and_a_repository_that_the_user_makes_before_a_resume_come_bac
         world.write(".env", "SECRET\n");
         world.git(&["init", "-q", "inner"]);
         world.write("inner/f", "mine\n");
-        world.ralph(&["resume"]).code(code).says("the agent deleted the ignored file .env, it is back");
+        world.ralph(&["resume"]).code(code).says("the agent deleted the ignored file .env; it is restored");
         assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "mine\n".to_owned()));
     }
 }

@@ -172,7 +172,7 @@ fn a_finish_merges_into_a_dirty_checkout_and_a_conflict_changes_nothing_and_name
     world.start(&["--isolate"]).code(0);
     world.write("numbers", "uno\n2\n3\n4\n5\n6\n7\n8\n9\n");
     let before = everything(&world.repo);
-    let output = world.ralph(&["finish", "--cleanup"]).code(2).says("conflicts with the run in").says("\tnumbers");
+    let output = world.ralph(&["finish", "--cleanup"]).code(2).says("conflicts with the result of the run in").says("\tnumbers");
     assert!(!output.stderr.contains("\tnew"), "{}", output.stderr);
     assert_eq!(everything(&world.repo), before);
     world.write("numbers", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");

@@ -146,7 +146,7 @@ fn the_end_of_an_isolated_run_says_what_finish_and_abort_do_there() {
     for part in [
         "agents work in ",
         "git ralph finish --cleanup work   to merge the result into this checkout, uncommitted",
-        "git ralph finish --keep work      to leave the result on ralph/work",
+        "git ralph finish --keep work   to leave the result on ralph/work",
         "to discard the run; this checkout stays as it is",
     ] {
         assert!(output.stderr.contains(part), "'{part}' is not in\n{}", output.stderr);
@@ -154,8 +154,8 @@ fn the_end_of_an_isolated_run_says_what_finish_and_abort_do_there() {
     assert!(!output.stderr.contains("original branch") && !output.stderr.contains("to stay on"), "{}", output.stderr);
     world.ralph(&["finish"]).code(2).says("to merge the result into this checkout, uncommitted").says("to leave the result on ralph/work");
     let mut screen = Screen::new(&world, &["finish"]);
-    screen.wait_for("cleanup  merge the result into this checkout as uncommitted changes, ralph/work deleted");
-    screen.wait_for("keep     leave the result on ralph/work with its checkpoints, this checkout untouched");
+    screen.wait_for("cleanup  merge the result into this checkout, uncommitted; delete ralph/work");
+    screen.wait_for("keep     leave the result on ralph/work; this checkout is not changed");
     // Not every story is done, so *later* is preselected; the arrow leads on to the first answer.
     screen.press("\u{1b}[B\r");
     assert_eq!(screen.end().0, 0);
@@ -173,9 +173,13 @@ fn a_gate_that_fails_in_a_new_workspace_names_ignored_files_that_were_not_copied
     world.stories(1, "max-retries = 1\nverify = [\"test -e deps/lib\"]");
     world.agent(&format!("echo x >>x; {COMPLETE}"));
     let output = world.start(&["--isolate"]).code(1);
-    let words = "the workspace has no copy of these ignored files of your checkout: .env, deps/";
+    let words = "these ignored files of your checkout were not copied to the workspace: .env, deps/";
     assert_eq!(output.stderr.matches(words).count(), 1, "once, though two attempts failed:\n{}", output.stderr);
-    assert!(output.stderr.contains("hint: echo .env >>.worktreeinclude") && output.stderr.contains("hint: setup = "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("hint: echo .env >>.worktreeinclude") && output.stderr.contains("hint: git ralph edit   to add setup = "),
+        "{}",
+        output.stderr
+    );
     world.git(&["config", "advice.ralphNextStep", "false"]);
     let quiet = world.ralph(&["resume", "--max-retries", "2"]).code(1).stderr;
     assert!(!quiet.contains("hint:"), "{quiet}");

@@ -150,7 +150,7 @@ fn a_list_is_worked_on_one_after_the_other_however_many_jobs_there_are() {
 fn a_limit_on_stories_holds_over_all_workspaces() {
     let world = world(&["a", "b", "c", "d"], "");
     world.agent(&format!("echo $RALPH_STORY >$RALPH_STORY; {COMPLETE}"));
-    world.start(&["--jobs", "4", "--limit", "2"]).code(0).says("the limit of stories is reached");
+    world.start(&["--jobs", "4", "--limit", "2"]).code(0).says("stopped: the --limit is reached");
     assert_eq!((world.count("attempt-started"), world.count("checkpoint-landed")), (2, 2));
     world.ralph(&["resume"]).code(0).says("all stories of work are done");
 }
@@ -200,7 +200,7 @@ fn the_user_commits_on_the_branch_and_what_lands_is_merged_with_it() {
           {git} update-index --add --cacheinfo 100644,$blob,by-user; {git} update-ref refs/heads/ralph/work $({git} commit-tree $({git} write-tree) -p ralph/work -m user))
          echo a >a; {COMPLETE}"
     ));
-    world.start(&["--isolate"]).code(0).says("going on from your commit");
+    world.start(&["--isolate"]).code(0).says("continuing from your commit");
     assert_eq!(files(&world), "README a by-user");
 }
 
@@ -233,7 +233,7 @@ fn a_budget_counts_what_agents_that_are_at_work_have_used_so_far() {
     ));
     world.git(&["config", "ralph.mine.cmd", &agent]);
     world.git(&["config", "ralph.mine.format", "claude"]);
-    world.ralph(&["start", "work", "--jobs", "2", "--agent", "mine"]).code(1).says("tokens are used");
+    world.ralph(&["start", "work", "--jobs", "2", "--agent", "mine"]).code(1).says("tokens used, limit");
     let started: Vec<String> =
         world.events().iter().filter(|event| event["event"] == "attempt-started").map(|event| event["story"].to_string()).collect();
     assert_eq!(started.len(), 2, "{started:?}");

@@ -27,7 +27,7 @@ fn an_edit_between_the_snapshot_and_the_end_of_a_rollback_is_moved_aside_and_sto
         world.agent(&format!("echo agents >README; echo agents >g; echo new >new; {FAILED}"));
         // As long as what is there.
         write_before(&world, pattern, "echo mylate >README; echo late >new; echo untouched >other; rm -f g");
-        world.start(&[]).code(1).says("README was written while the work tree was being restored; that version is in");
+        world.start(&[]).code(1).says("README was written while git-ralph restored the work tree; that version is in");
         assert_eq!((world.read("README"), world.read("g")), ("hello\n".to_owned(), "mine\n".to_owned()), "{pattern}");
         assert_eq!((moved(&world, "1-1/README"), moved(&world, "1-1/new")), ("mylate\n".to_owned(), "late\n".to_owned()), "{pattern}");
         assert_eq!(world.count("attempt-rolled-back"), 2, "{pattern}: the loop goes on");
@@ -46,7 +46,7 @@ fn an_edit_during_an_abort_an_undo_or_a_cleanup_is_moved_aside() {
             world.move_original("README", "moved on\n");
         }
         write_before(&world, "'read-tree -m -u'", "echo late >README");
-        world.ralph(command).code(0).says("README was written while the work tree was being restored");
+        world.ralph(command).code(0).says("README was written while git-ralph restored the work tree");
         assert_eq!(world.read("README"), restored, "{command:?}");
         let label = if command[0] == "undo" { "undone-1" } else { "finish" };
         assert_eq!(moved(&world, &format!("{label}/README")), "late\n", "{command:?}");

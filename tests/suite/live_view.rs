@@ -152,7 +152,8 @@ fn ctrl_c_leaves_no_spinner_on_the_screen() {
     let mut screen = Screen::new(&world, &START[..6]);
     screen.wait_for("read (attempt 1)");
     screen.press(CTRL_C);
-    screen.wait_for("❯");
+    screen.wait_for("The run is paused, 1 of 3 stories done. What now?");
+    screen.wait_for("❯ later");
     assert!(view(&screen).is_empty() && !screen.text().contains("q stop"), "{}", screen.text());
     screen.press(CTRL_C);
     assert_eq!(screen.end().0, 130);
@@ -228,7 +229,9 @@ fn a_failed_gate_shows_its_last_lines_and_the_command_for_all_of_it() {
     world.stories(1, "max-retries = 0\nverify = ['seq 1 30; echo expected 4 but got 5; exit 1']");
     world.agent(COMPLETE);
     let output = world.start(&[]).code(1);
-    for line in ["\n  | 27\n", "\n  | 30\n", "\n  | expected 4 but got 5\n", "\n  git ralph log --attempt 1 work 1   shows all of it\n"] {
+    for line in
+        ["\n  | 27\n", "\n  | 30\n", "\n  | expected 4 but got 5\n", "\n  git ralph log --attempt 1 work 1   shows all of its output\n"]
+    {
         assert!(output.stderr.contains(line), "{line:?} is missing in\n{}", output.stderr);
     }
     assert!(!output.stderr.contains("  | 26"), "five lines are enough:\n{}", output.stderr);

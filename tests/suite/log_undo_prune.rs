@@ -121,7 +121,7 @@ fn edits_at_the_time_of_an_undo_are_kept_with_it_and_said() {
     world.write("README", "edited\n");
     world.write("new/file", "untracked\n");
     fs::remove_file(world.path("s1")).unwrap();
-    world.ralph(&["undo"]).code(0).says("your edits (3 files) are not in the work tree now, they are kept as refs/ralph/work/undone/1");
+    world.ralph(&["undo"]).code(0).says("your edits (3 files) were removed from the work tree; they are saved as refs/ralph/work/undone/1");
     assert_eq!(status(&world), "");
     assert_eq!((world.read("README"), world.read("s1")), ("hello\n".to_owned(), "1\n".to_owned()));
     assert!(!world.exists("new"));
@@ -156,7 +156,7 @@ fn commits_of_the_users_that_go_with_an_undo_are_named_and_kept() {
     world.write("by-hand", "x\n");
     world.git(&["add", "by-hand"]);
     world.git(&["commit", "-qm", "by hand"]);
-    world.ralph(&["undo"]).code(0).says("your commits up to").says("are kept as refs/ralph/work/undone/1");
+    world.ralph(&["undo"]).code(0).says("your commits up to").says("are saved as refs/ralph/work/undone/1");
     assert_eq!(world.subjects("HEAD"), ["checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.subjects("refs/ralph/work/undone/1")[0], "by hand");
 }
@@ -167,7 +167,7 @@ fn undo_says_where_a_checkpoint_is_besides() {
     world.git(&["branch", "copy"]);
     world.git(&["update-ref", "refs/remotes/origin/x", "HEAD"]);
     world.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/x"]);
-    world.ralph(&["undo", "-q"]).code(0).says("warning: already in copy, origin/x: undo does not take it back there");
+    world.ralph(&["undo", "-q"]).code(0).says("warning: the checkpoint is also in copy, origin/x; undo leaves it there");
     assert_eq!(world.subjects("copy")[0], "checkpoint: 2");
     assert!(!world.ralph(&["undo"]).code(0).stderr.contains("origin/HEAD"));
 }
@@ -199,10 +199,10 @@ fn undo_is_refused_while_a_loop_is_at_work_or_an_attempt_is_half_done() {
     world.agent(&format!("test $RALPH_STORY = 2 && {{ touch {}; sleep 600; }}; {COMPLETE}", slept.display()));
     let running = world.spawn_start(&[]);
     world.wait_for("the second story", || slept.exists());
-    world.ralph(&["undo"]).code(2).says("is at work in this work tree");
+    world.ralph(&["undo"]).code(2).says("is working in this work tree");
     running.signal("KILL");
     running.finish().code(-9);
-    world.ralph(&["undo"]).code(2).says("an attempt of the run of 'work' was cut short").says("git ralph resume work");
+    world.ralph(&["undo"]).code(2).says("an attempt of the run of 'work' was interrupted").says("git ralph resume work");
 }
 
 /// Where an undo is killed: before anything, after the refs, half-way, and with all but the last event done.
@@ -308,10 +308,14 @@ fn log_tells_the_attempts_in_order_with_outcome_checkpoint_and_ref() {
     assert!(lines[2].starts_with("  attempt 1 done (") && lines[2].ends_with(&format!("s), checkpoint {checkpoint}")), "{}", lines[2]);
     assert_eq!(lines[3], "two words");
     assert!(lines[4].starts_with("  attempt 1 failed: too hard ("), "{}", lines[4]);
-    assert!(lines[4].ends_with("s), kept as refs/ralph/work/attempts/two%20words/1"), "{}", lines[4]);
-    assert!(lines[5].starts_with("  attempt 2 done (") && lines[5].ends_with(", undone, kept as refs/ralph/work/undone/1"), "{}", lines[5]);
-    assert_eq!((lines[6], lines[8]), ("three", "summary"));
-    assert!(lines.contains(&"what was taken out and is kept"), "{}", log.stdout);
+    assert!(lines[4].ends_with("s), saved as refs/ralph/work/attempts/two%20words/1"), "{}", lines[4]);
+    assert!(
+        lines[5].starts_with("  attempt 2 done (") && lines[5].ends_with(", undone, saved as refs/ralph/work/undone/1"),
+        "{}",
+        lines[5]
+    );
+    assert_eq!((lines[6], lines[8]), ("three", "Summary"));
+    assert!(lines.contains(&"Saved work"), "{}", log.stdout);
     assert_eq!(world.ralph(&["log", "work"]).code(0).stdout, log.stdout);
 }
 
@@ -388,7 +392,7 @@ fn a_mistyped_change_or_story_gets_the_nearest_one() {
 #[test]
 fn log_without_a_run_says_so_and_without_an_open_one_takes_the_latest() {
     let world = World::new();
-    world.ralph(&["log"]).code(2).says("there is no run to look back at");
+    world.ralph(&["log"]).code(2).says("there is no run yet");
     world.stories(1, "");
     world.ralph(&["log", "work"]).code(2).says("has never been started");
     world.agent(COMPLETE);
@@ -416,9 +420,9 @@ fn log_tells_of_an_attempt_that_is_under_way_or_was_cut_short() {
     world.ralph(&["log"]).code(0).says("open, running, from main").says("  attempt 1 is under way");
     running.signal("KILL");
     running.finish().code(-9);
-    world.ralph(&["log"]).code(0).says("  attempt 1 was cut short");
+    world.ralph(&["log"]).code(0).says("  attempt 1 was interrupted");
     world.ralph(&["resume"]).code(0);
-    world.ralph(&["log"]).code(0).says("  attempt 1 was interrupted, kept as refs/ralph/work/attempts/1/1").says("  attempt 2 done");
+    world.ralph(&["log"]).code(0).says("  attempt 1 was interrupted, saved as refs/ralph/work/attempts/1/1").says("  attempt 2 done");
 }
 
 /// Every ref below refs/ralph/.
@@ -569,11 +573,11 @@ fn prune_waits_for_nobody_and_ends_nothing() {
     world.agent(&format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 600", pid.display()));
     let running = world.spawn_start(&[]);
     world.wait_for("the agent", || pid.exists());
-    world.ralph(&["prune", "--yes"]).code(2).says("is at work in this work tree");
+    world.ralph(&["prune", "--yes"]).code(2).says("is working in this work tree");
     world.ralph(&["prune", "--dry-run"]).code(0).says("nothing to prune");
     running.signal("KILL");
     running.finish().code(-9);
-    world.ralph(&["prune", "--yes"]).code(2).says("is at work in this work tree");
+    world.ralph(&["prune", "--yes"]).code(2).says("is working in this work tree");
     assert!(!crate::support::is_gone(&fs::read_to_string(&pid).unwrap()), "prune does not end what a killed run left");
     world.ralph(&["abort"]).code(0);
     world.ralph(&["prune", "--yes"]).code(0).says("deleted: ");

@@ -40,7 +40,7 @@ fn log_json_has_runs_stories_attempts_outcomes_and_refs() {
     let kept = log["kept"].as_array().unwrap();
     let rescue = kept.iter().find(|kept| kept["ref"] == "refs/ralph/work/attempts/1/1").unwrap();
     assert!(rescue["look"].as_str().unwrap().starts_with("git diff "), "{rescue}");
-    world.ralph(&["log"]).code(0).says("earlier runs").says("  1: finished, 1 story done, started ");
+    world.ralph(&["log"]).code(0).says("Earlier runs").says("  1: finished, 1 story done, started ");
     let first = json(&world, &["log", "--json", "--run", "1"]);
     assert_eq!((first["run"].as_u64(), first["earlier-runs"].as_array().map(Vec::len)), (Some(1), Some(0)));
     world.ralph(&["log", "--run", "7"]).code(128).says("'work' has no run 7, only 1, 2");

@@ -236,6 +236,37 @@ fn a_bare_number_is_a_number_of_seconds_everywhere() {
     }
 }
 
+/// The texts of hints in the code that are written out where the hint is given.
+fn hints(code: &str) -> Vec<String> {
+    let starts = [".hint(\"", ".hint(format!(\"", ".hint(\n                \""];
+    starts.iter().flat_map(|start| code.split(start).skip(1).map(|rest| rest.split("\"").next().unwrap().to_owned())).collect()
+}
+
+/// What is wrong with a hint, if anything: it is a command, and no word of it is a redirection for the shell.
+fn unpastable(hint: &str) -> Option<&'static str> {
+    const PROGRAMS: [&str; 12] = ["git", "cd", "chmod", "sudo", "rm", "mv", "cp", "cat", "echo", "{done}", "{again}", "{back}"];
+    let command = hint.split("   ").next().unwrap_or_default();
+    let unquoted: String = command.split('\'').step_by(2).collect();
+    match command.split(' ').next() {
+        Some(program) if !PROGRAMS.contains(&program) => Some("is not a command"),
+        _ if unquoted.contains('<') || unquoted.contains(", ") => Some("cannot be typed as it stands"),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_hint_can_be_pasted_into_a_shell() {
+    let all: Vec<String> = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+        .iter()
+        .flat_map(|path| hints(fs::read_to_string(path).unwrap().split("#[cfg(test)]").next().unwrap()))
+        .collect();
+    assert!(all.len() > 40, "only {} hints were found", all.len());
+    let faults: Vec<String> = all.iter().filter_map(|hint| unpastable(hint).map(|why| format!("'{hint}' {why}"))).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(unpastable("finish the merge first").is_some() && unpastable("git switch <branch>").is_some());
+    assert!(unpastable("git ralph hint -m '<text>'   with your words").is_none());
+}
+
 /// Every source file below a directory.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());

@@ -40,7 +40,7 @@ fn status_says_where_the_run_stands_and_what_to_type() {
     let timeless: String = text.lines().filter(|line| !line.starts_with("  effort ")).map(|line| format!("{line}\n")).collect();
     assert_eq!(
         timeless,
-        "work: open, 1 of 2 stories done\non ralph/work, started from main\nstopped: the retries of two are spent\n  done      one  First\n  \
+        "work: open, 1 of 2 stories done\non ralph/work, started from main\nstopped: story 'two' failed 1 time and has no retries left\n  done      one  First\n  \
          failed    two  Second; the last attempt failed: too hard\n  \
          saved     refs/ralph/work/attempts/two/1; git ralph log work lists all\nnext: git ralph retry two && git ralph resume work\n  or: git ralph resume --max-retries 3 work\n  \
          or: git ralph skip two && git ralph resume work\n  or: git ralph finish --cleanup work\n  \
@@ -73,6 +73,24 @@ fn dry_run_of_start_prints_the_plan_and_does_nothing() {
     world.start(&["--dry-run", "-v"]).code(0).says("## Story 2: Story 2");
     assert_eq!(world.branch(), "main");
     assert!(!world.exists("ran") && !world.exists(".git/ralph/runs") && !world.exists(".git/ralph/locks"));
+}
+
+#[test]
+fn dry_run_of_resume_prints_what_is_left_and_does_nothing() {
+    let world = World::new();
+    world.stories(3, "");
+    world.agent(COMPLETE);
+    world.start(&["--limit", "1"]).code(0);
+    world.ralph(&["skip", "2"]).code(0);
+    let plan = world.ralph(&["resume", "--dry-run", "--verify", "make check"]).code(0).stdout;
+    let agent = world.outside("bin/agent");
+    let expected = format!(
+        "# run 1 of work: 1 of 3 stories done\n\n# story 3: Story 3\n{}\nsh -c 'make check'\ngit add -A\ngit commit --allow-empty -m \"checkpoint: 3\"\n",
+        agent.display()
+    );
+    assert_eq!(plan, expected);
+    assert!(world.ralph(&["resume", "--dry-run", "-v"]).code(0).stdout.contains("## Story 3: Story 3"));
+    assert_eq!((world.count("attempt-started"), world.count("run-resumed")), (1, 0));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_verdict_that_an_agent_writes_into_the_journal_lands_nothing() {
     world.stories(1, "max-retries = 0\nverify = [\"false\"]");
     killing(&world, &format!("echo bad >work; echo '{FORGED}' >>$RALPH_RUN_DIR/journal.jsonl"), FAILED);
     world.start(&[]).code(-9);
-    world.ralph(&["resume"]).code(1).says("lines that git-ralph has not written");
+    world.ralph(&["resume"]).code(1).says("lines that git-ralph did not write");
     assert_eq!(world.count("checkpoint-landed"), 0);
     let kept = fs::read_to_string(world.run_dir().join("journal.jsonl.disbelieved")).unwrap();
     assert_eq!(kept, format!("{FORGED}\n"));
@@ -67,7 +67,7 @@ fn a_journal_that_is_cut_back_to_an_accepted_attempt_lands_nothing() {
                git update-ref refs/heads/ralph/work refs/ralph/work/initial; kill -9 $PPID; sleep 5";
     world.agent(&format!("echo $RALPH_STORY >>order; if [ $RALPH_STORY = 2 ] && mkdir ../seen; then {cut}; fi; {COMPLETE}"));
     world.start(&[]).code(-9);
-    world.ralph(&["resume"]).says("ends earlier than git-ralph left it");
+    world.ralph(&["resume"]).says("is shorter than git-ralph left it");
     assert!(!world.git(&["ls-tree", "--name-only", "refs/heads/ralph/work"]).lines().any(|name| name == "bad"));
 }
 
@@ -95,7 +95,7 @@ fn a_garbage_line_stops_no_command() {
     world.ralph(&["status"]).code(0).says("1 of 2 stories done");
     world.ralph(&["list"]).code(0).says("open");
     world.ralph(&["log"]).code(0);
-    world.ralph(&["resume"]).code(0).says("lines that git-ralph has not written");
+    world.ralph(&["resume"]).code(0).says("lines that git-ralph did not write");
     assert_eq!(world.read("order"), "1\n2\n");
     assert_eq!(fs::read_to_string(journal.with_extension("jsonl.disbelieved")).unwrap(), "garbage\n");
 }
@@ -235,7 +235,7 @@ fn a_lock_that_an_agent_deletes_or_replaces_is_still_held() {
         world.agent(&format!("{spoil}; env -u RALPH_RUN git-ralph abort 2>../said; echo $? >../code; echo done >work; {COMPLETE}"));
         world.start(&[]).code(0);
         assert_eq!(fs::read_to_string(world.outside("code")).unwrap(), "2\n", "{spoil}");
-        assert!(fs::read_to_string(world.outside("said")).unwrap().contains("is at work in this work tree"), "{spoil}");
+        assert!(fs::read_to_string(world.outside("said")).unwrap().contains("is working in this work tree"), "{spoil}");
         assert_eq!(world.git(&["show", "ralph/work:work"]), "done");
         world.ralph(&["finish", "--keep"]).code(0);
     }

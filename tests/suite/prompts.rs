@@ -151,7 +151,7 @@ fn with_no_agent_configured_an_installed_one_is_proposed() {
     assert_eq!((code, world.branch()), (2, "main".to_owned()));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("goose runs with its permission prompts switched off: it can run any command"), "{text}");
-    assert!(text.contains("with --isolate it works in a private clone, which is no sandbox either"), "{text}");
+    assert!(text.contains("with --isolate it works in a private clone, but a clone is not a sandbox"), "{text}");
     let mut screen = Screen::new(&world, &["start", "work", "--finish", "keep"]);
     screen.wait_for("No agent is configured. Use goose, which is installed?");
     screen.press("y");

@@ -86,12 +86,12 @@ fn a_repository_of_the_users_that_landed_attempts_change_stays_so_until_an_abort
         let before = inner(&world);
         world.stories(2, "");
         world.agent(&format!("echo $RALPH_STORY >>inner/f; {COMPLETE}"));
-        world.start(&[]).code(0).says("inner is a repository of its own: the agent changed it; a copy from before is");
+        world.start(&[]).code(0).says("inner is a repository of its own: the agent changed it; a copy from before the attempt is in");
         assert_eq!(world.read("inner/f"), "dirty\n1\n2\n", "{place}");
         for (label, text) in [("start", "dirty\n"), ("2-1", "dirty\n1\n")] {
             assert_eq!(fs::read_to_string(world.run_dir().join(format!("nested-copies/{label}/inner/f"))).unwrap(), text, "{place}");
         }
-        world.ralph(&["abort"]).code(0).says("it was changed, and is as before");
+        world.ralph(&["abort"]).code(0).says("it was changed and is restored");
         assert_eq!(inner(&world), before, "{place}");
         assert_eq!(fs::read_to_string(world.run_dir().join("moved/finish/inner/f")).unwrap(), "dirty\n1\n2\n", "{place}");
     }
@@ -103,7 +103,7 @@ fn a_repository_of_the_users_that_a_landed_attempt_removes_comes_back() {
     let before = inner(&world);
     world.stories(1, "");
     world.agent(&format!("rm -rf inner; echo x >x; {COMPLETE}"));
-    world.start(&[]).code(0).says("inner is a repository of its own: it was removed, and is back");
+    world.start(&[]).code(0).says("inner is a repository of its own: it was deleted and is restored");
     assert_eq!(inner(&world), before);
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nx");
 }
@@ -157,7 +157,7 @@ fn what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt
                  git -C inner diff --cached --quiet && {FAILED} && exit
                  git -C inner add f; echo x >x; {COMPLETE}"
             ));
-            let output = world.start(&[]).code(0).says("inner is a repository of its own: it was changed, and is as before");
+            let output = world.start(&[]).code(0).says("inner is a repository of its own: it was changed and is restored");
             assert_eq!(world.count("attempt-started"), 2, "{version}, {format}: {}", output.stderr);
             assert_ne!(staged(), before, "the edit of an attempt that landed stays");
             let output = world.ralph(&["abort"]).code(0);
@@ -189,9 +189,9 @@ fn a_repository_that_is_too_big_to_be_copied_is_named_before_the_first_attempt()
     fs::write(world.path("inner/big"), vec![b'x'; 33 * 1024 * 1024]).unwrap();
     world.stories(1, "max-retries = 0");
     world.agent(&format!("rm -rf inner; {FAILED}"));
-    let output = world.start(&[]).code(1).says("inner is a repository of its own: it is gone, and was too big to be copied");
+    let output = world.start(&[]).code(1).says("inner is a repository of its own: it is gone, and it was too big to copy");
     let at = |text: &str| output.stderr.find(text).unwrap_or_else(|| panic!("{text} is not in {}", output.stderr));
-    assert!(at("too big to be copied: what an attempt does to it cannot be undone") < at("attempt 1"), "{}", output.stderr);
+    assert!(at("it is too big to copy, so changes that an attempt makes there cannot be undone") < at("attempt 1"), "{}", output.stderr);
 }
 
 /// A world with a submodule in `sub`.
@@ -216,7 +216,7 @@ fn every_state_of_a_submodule_between_landed_stories_is_kept_and_an_undo_restore
     for text in ["by-1", "by-2"] {
         assert!(is_kept_in_sub(&world, text), "{text}");
     }
-    world.ralph(&["undo"]).code(0).says("the submodule sub is what it was");
+    world.ralph(&["undo"]).code(0).says("the submodule sub is restored");
     assert_eq!(world.read("sub/f"), "by-2\n");
     assert!(is_kept_in_sub(&world, "by-3"));
     world.ralph(&["undo", "--to", "1"]).code(0);
@@ -234,7 +234,7 @@ fn a_second_run_leaves_what_the_first_has_rescued_in_a_submodule() {
     world.stories(1, "max-retries = 0");
     for text in ["first", "second"] {
         world.agent(&format!("echo {text} >sub/f; {FAILED}"));
-        world.start(&[]).code(1).says("the submodule sub is what it was");
+        world.start(&[]).code(1).says("the submodule sub is restored");
         world.ralph(&["abort"]).code(0);
     }
     for text in ["first", "second"] {
@@ -272,7 +272,7 @@ fn a_submodule_that_only_the_stash_names_comes_back_whatever_an_attempt_does_to_
         let (world, _library) = with_stray_submodule();
         world.stories(1, "max-retries = 0");
         world.agent(&format!("git clean -ffdxq; echo x >x; {end}"));
-        world.start(&[]).code(code).says("the submodule sub is what it was");
+        world.start(&[]).code(code).says("the submodule sub is restored");
         assert_eq!((world.read("sub/dirty"), world.read("sub/README")), ("mine\n".to_owned(), "hello\n".to_owned()));
         world.ralph(&["abort"]).code(0);
         assert_eq!(world.git(&["-C", "sub", "status", "--porcelain"]), "?? dirty");
@@ -280,7 +280,7 @@ fn a_submodule_that_only_the_stash_names_comes_back_whatever_an_attempt_does_to_
     let (world, _library) = with_stray_submodule();
     world.stories(1, "max-retries = 0");
     world.agent(&format!("echo agents >sub/dirty; cd sub; git add -A; git {IDENTITY} commit -qm agents; {FAILED}"));
-    world.start(&[]).code(1).says("the submodule sub is what it was");
+    world.start(&[]).code(1).says("the submodule sub is restored");
     assert_eq!((world.read("sub/dirty"), world.git(&["-C", "sub", "status", "--porcelain"])), ("mine\n".to_owned(), "?? dirty".to_owned()));
     assert!(is_kept_in_sub(&world, "agents"));
 }
@@ -335,7 +335,7 @@ fn a_linked_work_tree_inside_the_work_tree_comes_back_when_an_attempt_removes_it
             let before = state(&world);
             world.stories(1, "max-retries = 0");
             world.agent(&format!("{script}; echo x >x; {end}"));
-            let output = world.start(&[]).code(code).says("wt is a repository of its own: it was removed, and is back");
+            let output = world.start(&[]).code(code).says("wt is a repository of its own: it was deleted and is restored");
             assert_eq!(state(&world), before, "{script}\n{}", output.stderr);
             world.ralph(&["abort"]).code(0);
             assert_eq!(state(&world), before, "{script}");
@@ -345,7 +345,7 @@ fn a_linked_work_tree_inside_the_work_tree_comes_back_when_an_attempt_removes_it
         world.write("wt/mine", "mine\n");
         world.stories(1, "max-retries = 0");
         world.agent(&format!("echo theirs >wt/mine; echo x >x; {end}"));
-        world.start(&[]).code(code).says("wt is a repository of its own: the agent changed it; a copy from before is");
+        world.start(&[]).code(code).says("wt is a repository of its own: the agent changed it; a copy from before the attempt is in");
         assert_eq!(world.read("wt/mine"), "theirs\n");
         assert_eq!(fs::read_to_string(world.run_dir().join("nested-copies/start/wt/mine")).unwrap(), "mine\n");
     }

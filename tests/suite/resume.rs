@@ -19,7 +19,7 @@ fn finished_stories_are_not_run_again_after_a_kill() {
     world.wait_for("the second story", || world.outside("slept").exists());
     running.signal("KILL");
     running.finish().code(-9);
-    world.ralph(&["status"]).code(0).says("cut short 2").says("next: git ralph resume work");
+    world.ralph(&["status"]).code(0).says("interrupted 2").says("next: git ralph resume work");
     world.ralph(&["resume"]).code(0);
     assert_eq!(fs::read_to_string(ran).unwrap(), "1 1\n2 1\n2 2\n3 1\n");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 3", "checkpoint: 2", "checkpoint: 1", "initial state", "first"]);
@@ -106,7 +106,7 @@ fn a_commit_of_the_users_on_the_branch_is_part_of_the_run() {
     world.write("mine", "x");
     world.git(&["add", "-A"]);
     world.git(&["commit", "-qm", "mine"]);
-    world.ralph(&["resume"]).code(0).says("going on from your commit");
+    world.ralph(&["resume"]).code(0).says("continuing from your commit");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "mine", "checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.git(&["show", "ralph/work:mine"]), "x");
 }
@@ -122,7 +122,7 @@ fn an_ignored_file_that_the_user_commits_on_the_branch_is_no_deletion() {
     world.write("README", "edited\n");
     world.git(&["add", "-f", "mine.log", "README"]);
     world.git(&["commit", "-qm", "mine"]);
-    let output = world.ralph(&["resume"]).code(0).says("going on from your commit");
+    let output = world.ralph(&["resume"]).code(0).says("continuing from your commit");
     assert!(!output.stderr.contains("your edits"), "{}", output.stderr);
     assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
     assert_eq!(world.git(&["show", "ralph/work:README"]), "edited");
@@ -140,7 +140,7 @@ fn an_ignored_file_that_the_user_commits_between_two_attempts_is_no_deletion() {
         "case \"$*\" in *' update-ref -m commit: checkpoint: 1 '*)
            $REAL_GIT \"$@\" || exit; echo x >mine.log; unset GIT_INDEX_FILE; $REAL_GIT add -f mine.log && $REAL_GIT commit -qm mine; exit;; esac",
     );
-    world.start(&[]).code(0).says("going on from your commit");
+    world.start(&[]).code(0).says("continuing from your commit");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "mine", "checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
@@ -162,7 +162,7 @@ fn the_command_given_to_start_is_remembered() {
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
     world.start(&["--limit", "1", "--verify", "test -e order"]).code(0);
-    world.ralph(&["resume"]).code(0).says("gate green: test -e order");
+    world.ralph(&["resume"]).code(0).says("gate passed: test -e order");
     assert_eq!(world.read("order"), "1\n2\n");
 }
 
@@ -252,7 +252,7 @@ fn a_source_that_breaks_during_the_run_is_said_and_the_last_good_one_used() {
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
     world.git(&["config", "ralph.onStory", "echo broken >.git/ralph/work.toml"]);
-    world.start(&[]).code(0).says("the stories cannot be read again");
+    world.start(&[]).code(0).says("cannot read the stories again, continuing with the last version");
     assert_eq!(world.read("order"), "1\n2\n");
     assert_eq!(world.count("source-unreadable"), 1);
 }

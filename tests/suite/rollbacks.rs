@@ -80,7 +80,7 @@ fn a_checkpoint_is_never_made_of_files_that_a_filter_could_not_convert() {
     // Whether git knows the file by its times when it is rolled back, or reads it again.
     for agent in [World::agent, World::unhurried_agent] {
         agent(&world, &script);
-        world.start(&[]).code(1).says("could not be made a checkpoint").says("rolled back").says("files were saved byte for byte");
+        world.start(&[]).code(1).says("could not be committed as a checkpoint").says("rolled back").says("files were saved byte for byte");
         assert_eq!((world.read("x.f"), world.count("checkpoint-landed")), ("one\n".to_owned(), 0));
         world.program("clean", "exec cat");
         world.ralph(&["abort"]).code(0);
@@ -125,7 +125,7 @@ fn files_that_git_cannot_add_are_moved_aside_and_spoil_no_later_attempt() {
     world.stories(1, "max-retries = 1");
     let first = "mkdir -p git~1 deep/.GIT; echo a >git~1/x; echo b >deep/.GIT/x";
     world.agent(&format!("if test $RALPH_ATTEMPT = 1; then {first}; {FAILED}; else echo done >done; {COMPLETE}; fi"));
-    world.start(&["--finish", "keep"]).code(0).says("git could not keep deep/.GIT/x, moved to");
+    world.start(&["--finish", "keep"]).code(0).says("git could not store deep/.GIT/x; moved to");
     assert!(!world.exists("git~1") && !world.exists("deep") && world.exists("done"));
     let moved = world.run_dir().join("moved/1-1");
     assert_eq!(fs::read_to_string(moved.join("git~1/x")).unwrap(), "a\n");
@@ -139,7 +139,7 @@ fn an_abort_moves_aside_what_git_cannot_add_and_says_where() {
     world.agent(COMPLETE);
     world.start(&["--finish", "ask"]);
     world.write("git~1", "precious\n");
-    world.ralph(&["abort"]).code(0).says("git could not keep git~1, moved to");
+    world.ralph(&["abort"]).code(0).says("git could not store git~1; moved to");
     assert!(!world.exists("git~1"));
     assert_eq!(fs::read_to_string(world.run_dir().join("moved/finish/git~1")).unwrap(), "precious\n");
 }
@@ -213,7 +213,7 @@ fn writing_refs_has_no_time_limit_of_questions() {
 fn survives(world: &World, breaking: &str) {
     world.stories(1, "max-retries = 0");
     world.agent(&format!("{breaking}\necho o >README; echo new >new; {FAILED}"));
-    world.start(&[]).code(1).says("rolled back, 2 files kept");
+    world.start(&[]).code(1).says("rolled back, 2 files saved");
     assert_eq!((world.read("README").as_str(), world.exists("new")), ("hello\n", false), "{breaking}");
     assert_eq!(world.git(&["cat-file", "-p", "refs/ralph/work/attempts/1/1:new"]), "new", "{breaking}");
     world.ralph(&["abort"]).code(0);
@@ -265,7 +265,7 @@ fn alternates_that_an_agent_removes_come_back() {
         world.git(&["prune-packed"]);
         world.stories(1, "max-retries = 0");
         world.agent(&format!("rm .git/objects/info/alternates; echo o >new; {end}"));
-        world.start(&["--finish", "keep"]).code(status).says("the agent changed alternates in the git directory, it is back");
+        world.start(&["--finish", "keep"]).code(status).says("the agent changed alternates in the git directory; it is restored");
         assert_eq!(world.exists("new"), status == 0);
         assert_eq!(world.subjects("main"), ["first"]);
     }
@@ -279,7 +279,7 @@ fn a_ref_that_names_a_missing_object_stops_nothing() {
     let hint = "to remove it, type: git update-ref -d refs/heads/bad";
     world.stories(1, "max-retries = 0");
     world.agent(&format!("echo {missing} | tee .git/refs/heads/bad >.git/refs/heads/other; echo o >README; {FAILED}"));
-    world.start(&[]).code(1).says("rolled back").says(hint).says("refs/heads/other, it is back");
+    world.start(&[]).code(1).says("rolled back").says(hint).says("refs/heads/other; it is restored");
     assert_eq!((world.read("README"), world.subjects("other")), ("hello\n".to_owned(), vec!["first".to_owned()]));
     world.ralph(&["abort"]).code(0);
     assert_eq!(world.branch(), "main");
@@ -390,8 +390,8 @@ fn an_abort_does_not_say_that_a_branch_is_as_it_was_when_it_has_moved() {
     world.agent(&format!("git checkout -q main; echo m >m; git add m; git commit -qm moved; git checkout -q ralph/work; {FAILED}"));
     world.start(&[]).code(1);
     let tip = world.git(&["rev-parse", "main"]);
-    let said = world.ralph(&["abort"]).code(0).says(&format!("which has moved on to {}", &tip[..10]));
-    assert!(!said.stderr.contains("as it was"), "{}", said.stderr);
+    let said = world.ralph(&["abort"]).code(0).says(&format!("which has moved to {}", &tip[..10]));
+    assert!(!said.stderr.contains("everything as before"), "{}", said.stderr);
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_br
             world.stories(1, "max-retries = 0");
             world.agent(&format!("{script}; echo x >x; {end}"));
             let started = world.start(&[]).code(code);
-            let aborted = world.ralph(&["abort"]).code(0).says("as it was");
+            let aborted = world.ralph(&["abort"]).code(0).says("everything as before the run");
             for output in [&started, &aborted] {
                 assert!(!output.stderr.contains("does not exist"), "{script}\n{}", output.stderr);
             }

@@ -348,7 +348,7 @@ fn branch_left_over_from_an_earlier_run() {
     world.git(&["checkout", "-q", "main"]);
     world.stories(1, "");
     world.agent(COMPLETE);
-    world.start(&[]).code(0).says("it is kept as refs/ralph/work/leftover/1");
+    world.start(&[]).code(0).says("branch ralph/work from an earlier run was moved to refs/ralph/work/leftover/1");
     assert_eq!(world.git(&["rev-parse", "refs/ralph/work/leftover/1"]), old);
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "first"]);
 }
@@ -391,7 +391,7 @@ fn only_and_limit_choose_stories() {
     world.start(&["--only", "3", "--only", "2"]).code(0).says("the selected stories are done");
     assert_eq!(world.read("order"), "2\n3\n");
     world.ralph(&["finish", "--cleanup", "-q"]).code(0);
-    world.start(&["--restart", "--limit", "1"]).code(0).says("the limit of stories is reached");
+    world.start(&["--restart", "--limit", "1"]).code(0).says("stopped: the --limit is reached");
     assert_eq!(world.read("order"), "2\n3\n1\n");
     world.ralph(&["abort"]).code(0);
     world.start(&["--only", "33"]).code(128).says("'work' has no story '33'; did you mean '3'?");
@@ -404,6 +404,6 @@ fn the_demo_runs_the_whole_loop() {
     for part in ["checkpoint: shout", "refs/ralph/greeter/attempts/name/1", "refs/ralph/greeter/attempts/shout/1", "## main\n?? greet.sh"] {
         assert!(output.stdout.contains(part), "{part} is missing in\n{}", output.stdout);
     }
-    assert!(output.stderr.contains("gate red: sh check.sh"), "{}", output.stderr);
+    assert!(output.stderr.contains("gate failed: sh check.sh"), "{}", output.stderr);
     assert!(output.stderr.contains("name: attempt 1 failed: greet.sh must still say 'world'"), "{}", output.stderr);
 }

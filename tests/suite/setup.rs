@@ -59,7 +59,7 @@ fn setup_installs_for_the_user_once_and_takes_it_all_away_again() {
     let mode = fs::metadata(home.join(".local/share/man/man1/git-ralph.1")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
     fs::write(home.join(".zshrc"), "fpath=(~/.local/share/zsh/site-functions $fpath)\n").unwrap();
-    let again = world.ralph(&["setup"]).code(0).says("nothing to do").says("zsh: nothing to add").stdout;
+    let again = world.ralph(&["setup"]).code(0).says("nothing to do").says("zsh: works as is").stdout;
     fs::remove_file(home.join(".zshrc")).unwrap();
     assert!(!again.contains("wrote"), "{again}");
     assert_eq!(tree(&home), files);
@@ -112,9 +112,9 @@ fn an_older_file_of_ours_is_replaced_and_one_of_somebody_else_is_not() {
     world.ralph(&["setup"]).code(0).says(&format!("wrote {}\n", ours.display()));
     fs::write(&ours, "# Part of git-ralph, of another version\n").unwrap();
     fs::write(&foreign, "mine\n").unwrap();
-    world.ralph(&["setup"]).code(2).says(&format!("{} exists and is not git-ralph's: nothing was written", foreign.display()));
+    world.ralph(&["setup"]).code(2).says(&format!("{} exists and was not written by git-ralph: nothing was written", foreign.display()));
     assert!(fs::read_to_string(&ours).unwrap().contains("of another version"), "nothing was written");
-    world.ralph(&["setup", "--uninstall"]).code(0).says(&format!("warning: {} is not git-ralph's", foreign.display()));
+    world.ralph(&["setup", "--uninstall"]).code(0).says(&format!("warning: {} was not written by git-ralph", foreign.display()));
     assert_eq!(tree(&home), BTreeMap::from([(foreign.clone(), "mine\n".to_owned())]));
     world.ralph(&["setup", "--force"]).code(0);
     assert!(fs::read_to_string(&foreign).unwrap().contains("Part of git-ralph"));
@@ -128,7 +128,7 @@ fn a_link_is_neither_followed_nor_removed() {
     let target = world.outside("target");
     fs::write(&target, "Part of git-ralph\n").unwrap();
     symlink(&target, &link).unwrap();
-    world.ralph(&["setup"]).code(2).says("is not git-ralph's");
+    world.ralph(&["setup"]).code(2).says("was not written by git-ralph");
     world.ralph(&["setup", "--uninstall"]).code(0).says("left there");
     assert_eq!(fs::read_link(&link).unwrap(), target);
     assert_eq!(fs::read_to_string(&target).unwrap(), "Part of git-ralph\n");
@@ -149,7 +149,7 @@ fn the_manual_goes_beside_a_program_in_a_directory_called_bin() {
     let world = World::empty();
     let (program, path) = installed_locally(&world);
     let env = [("PATH", path.as_str())];
-    ralph(&world, &program, &env, &["setup"]).code(0).says("man: nothing to add");
+    ralph(&world, &program, &env, &["setup"]).code(0).says("man: works as is");
     assert!(world.outside("local/share/man/man1/git-ralph.1").is_file());
     assert!(!world.outside("home/.local/share/man").exists());
     ralph(&world, &program, &env, &["setup", "--uninstall"]).code(0);

@@ -100,7 +100,7 @@ fn boxes_of_other_stories_that_an_agent_ticks_make_nothing_done() {
     world.agent(&format!(
         "cat > /dev/null; echo \"$RALPH_STORY\" >> ../ran; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md; {COMPLETE}"
     ));
-    world.start(&["--finish", "keep"]).code(0).says("the agent marked other stories as done (2); they are not");
+    world.start(&["--finish", "keep"]).code(0).says("the agent marked other stories as done (2); git-ralph has removed those marks");
     assert_eq!(fs::read_to_string(world.outside("ran")).unwrap(), "1\n2\n");
     assert!(at(&world, "ralph/work~1", "openspec/changes/work/tasks.md").contains("- [ ] 2.1"));
 }
@@ -217,7 +217,9 @@ fn a_source_that_git_does_not_keep_makes_nothing_done_either() {
     let world = World::new();
     let cheat =
         "sed -i 's/\\[ \\]/[x]/' TODO.md; [ \"$RALPH_STORY.$RALPH_ATTEMPT\" = 1.1 ] && echo '<promise>FAILED: no</promise>' && exit";
-    three(&world, "TODO.md\n", cheat, &["--finish", "keep"]).code(0).says("git does not keep TODO.md");
+    three(&world, "TODO.md\n", cheat, &["--finish", "keep"])
+        .code(0)
+        .says("git does not track TODO.md, so abort and undo do not remove its marks");
     assert_eq!(ran(&world), ["1", "1", "2", "3"]);
     assert_eq!(world.read("TODO.md"), "- [x] 1 a\n- [x] 2 b\n- [x] 3 c\n");
     let world = World::new();
@@ -242,7 +244,7 @@ fn what_a_source_is_is_told_once_for_a_run() {
 fn a_source_that_the_agent_deletes_or_rewrites_is_put_back() {
     for agent in ["rm TODO.md", "sed -i \"s/^- . . $RALPH_STORY .*/- [x] ${RALPH_STORY}0 done by me/\" TODO.md", "echo gone > TODO.md"] {
         let world = World::new();
-        three(&world, "", agent, &["--finish", "keep", "--limit", "6"]).code(0).says("it is back as it was");
+        three(&world, "", agent, &["--finish", "keep", "--limit", "6"]).code(0).says("it is restored, and the agent's version is in");
         assert_eq!(ran(&world), ["1", "2", "3"], "{agent}");
         assert_eq!(world.read("TODO.md"), "- [x] 1 a\n- [x] 2 b\n- [x] 3 c\n", "{agent}");
     }

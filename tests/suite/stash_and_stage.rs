@@ -78,7 +78,7 @@ fn a_stash_entry_that_the_user_makes_between_a_crash_and_the_resume_stays_in_the
     world.write("README", "mine\n");
     world.git(&["stash", "-q"]);
     let before = world.git(&["stash", "list"]);
-    world.ralph(&["resume"]).code(1).says("1 entry that you or the interrupted agent stashed: left in the stash");
+    world.ralph(&["resume"]).code(1).says("left in the stash: 1 entry that you or the interrupted agent stashed");
     assert_eq!(world.git(&["stash", "list"]), before);
     assert_eq!(world.git(&["show", "stash@{0}:README"]), "mine");
 }
@@ -93,7 +93,7 @@ fn what_is_only_staged_before_a_resume_stays_reachable_whatever_the_attempt_come
         world.write("f", "only staged\n");
         world.git(&["add", "f"]);
         fs::remove_file(world.path("f")).unwrap();
-        world.ralph(&["resume"]).says("what you have staged is not in the work tree, it is kept as refs/ralph/work/adopted/");
+        world.ralph(&["resume"]).says("your staged changes differ from the work tree; they are saved as refs/ralph/work/adopted/");
         assert!(reachable(&world, "only staged"));
         assert!(!world.exists("f"));
         world.ralph(&["abort"]).code(0);
@@ -106,7 +106,7 @@ fn what_is_only_staged_during_a_landed_attempt_is_kept_and_said() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo 'only staged' >f; git add f; rm f; {COMPLETE}"));
-    world.start(&[]).code(0).says("what was staged and is not in the checkpoint is kept as refs/ralph/work/abandoned/1/1");
+    world.start(&[]).code(0).says("staged changes that are not in the checkpoint are saved as refs/ralph/work/abandoned/1/1");
     assert!(reachable(&world, "only staged"));
     assert_eq!(world.git(&["status", "--porcelain"]), "");
 }
@@ -119,7 +119,7 @@ fn an_earlier_version_that_was_staged_is_kept_without_a_word_and_a_commit_of_it_
         "if test $RALPH_STORY = 1; then echo earlier >f; git add f; echo later >f; else echo c >c; git add c; git commit -qm c; echo d >d; fi; {COMPLETE}"
     ));
     let output = world.start(&[]).code(0);
-    assert!(!output.stderr.contains("kept as"), "{}", output.stderr);
+    assert!(!output.stderr.contains("saved as"), "{}", output.stderr);
     assert!(reachable(&world, "earlier"));
     assert!(!world.has_ref("refs/ralph/work/abandoned/2/1"));
 }

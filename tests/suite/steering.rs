@@ -79,8 +79,8 @@ fn retry_without_a_story_renews_every_story_that_failed_and_is_refused_where_the
     fs::write(world.path("../fixed"), "").unwrap();
     world.ralph(&["retry"]).code(0).says("a: has a fresh set of retries").says("c: has a fresh set of retries");
     world.ralph(&["resume"]).code(0);
-    world.ralph(&["retry"]).code(2).says("no story has failed or waits for you").says("git ralph status work");
-    world.ralph(&["retry", "a"]).code(2).says("story 'a' is done already");
+    world.ralph(&["retry"]).code(2).says("no story has failed and none is waiting for you").says("git ralph status work");
+    world.ralph(&["retry", "a"]).code(2).says("story 'a' is already done");
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn a_template_that_does_not_mention_hints_gets_them_all_the_same() {
 fn a_skipped_story_takes_those_after_it_along_and_names_them() {
     let world = world(GRAPH, &format!("test $RALPH_STORY = a && {FAILED} || {COMPLETE}"));
     world.start(&["--max-retries", "0"]).code(1).says("git ralph skip a && git ralph resume work");
-    world.ralph(&["skip", "a"]).code(0).says("a: skipped, and with it what comes after it: b");
-    world.ralph(&["skip", "a"]).code(2).says("story 'a' is skipped already");
+    world.ralph(&["skip", "a"]).code(0).says("a: skipped, and so are the stories that come after it: b");
+    world.ralph(&["skip", "a"]).code(2).says("story 'a' is already skipped");
     world.ralph(&["retry", "b"]).code(2).says("story 'b' comes after 'a', which is skipped");
     world.ralph(&["resume"]).code(0);
     assert_eq!(landed(&world), ["c"]);
@@ -206,7 +206,7 @@ fn edits_of_the_user_become_the_checkpoint_of_a_story_that_is_done_by_hand() {
         assert_eq!(world.git(&["log", "-1", "--format=%(trailers:key=Ralph-By,valueonly)", "ralph/work"]), "human");
         world.ralph(&["resume"]).code(0);
         assert_eq!(landed(&world), ["a", "b", "c"]);
-        world.ralph(&["done", "a"]).code(2).says("story 'a' is done already");
+        world.ralph(&["done", "a"]).code(2).says("story 'a' is already done");
         world.ralph(&["finish", "--cleanup"]).code(0);
         assert_eq!((world.branch().as_str(), world.read("mine").as_str()), ("main", "by hand\n"));
     }
@@ -221,7 +221,7 @@ fn a_story_that_is_under_way_is_done_by_hand_with_what_the_agent_left() {
     world.agent(&format!("{}; {COMPLETE}", held(&world, "a")));
     world.git(&["config", "ralph.verify", "test $RALPH_STORY != a"]);
     let running = start_held(&world, &[]);
-    world.ralph(&["done", "a"]).code(0).says("to take a as done");
+    world.ralph(&["done", "a"]).code(0).says("to mark a as done");
     world.wait_for("the checkpoint", || is_noted(&world, "checkpoint-landed"));
     release(&world);
     running.finish().code(0);
@@ -534,15 +534,15 @@ fn a_broken_edit_goes_back_into_the_editor_with_what_is_wrong_and_is_taken_when_
 fn an_edit_that_stays_broken_changes_nothing_and_is_gone_on_with() {
     let mut world = world(GRAPH, COMPLETE);
     editor(&mut world, "grep -q broken \"$1\" || echo broken >>\"$1\"");
-    world.ralph(&["edit", "work"]).code(128).says("the change stays as it was").says("git ralph edit work");
+    world.ralph(&["edit", "work"]).code(128).says("the change file was not changed").says("git ralph edit work");
     assert_eq!(world.read(".git/ralph/work.toml"), GRAPH);
     editor(&mut world, "sed -i 's/broken/# fine/' \"$1\"");
     world.ralph(&["edit", "work"]).code(0).says("is saved");
     assert_eq!(world.read(".git/ralph/work.toml"), format!("{GRAPH}# fine\n"));
     editor(&mut world, ": >\"$1\"");
-    world.ralph(&["edit", "work"]).code(0).says("stays as it was");
+    world.ralph(&["edit", "work"]).code(0).says("was not changed");
     editor(&mut world, "exit 1");
-    world.ralph(&["edit", "work"]).code(128).says("failed; the change stays as it was");
+    world.ralph(&["edit", "work"]).code(128).says("failed; the change file was not changed");
     world.ralph(&["edit", "other"]).code(2).says("git ralph new other");
 }
 
@@ -662,7 +662,7 @@ fn a_process_that_is_no_loop_is_asked_for_nothing() {
     fs::remove_file(&there).unwrap();
     let finish = world.spawn(&["finish", "--keep"]);
     world.wait_for("the gate of finish", || there.exists());
-    let said = format!("process {} works on the run of 'work', but it is no loop", finish.pid());
+    let said = format!("process {} works on the run of 'work', but it does not take requests", finish.pid());
     world.ralph(&["skip", "b"]).code(2).says(&said).says("git ralph status work");
     release(&world);
     finish.finish().code(0);
@@ -751,10 +751,13 @@ fn a_skipped_story_that_waits_in_the_landing_queue_is_taken_out_of_it() {
 fn a_hint_is_told_as_what_comes_of_it() {
     let world = world(GRAPH, COMPLETE);
     world.start(&["--limit", "1"]).code(0);
-    world.ralph(&["hint", "b", "--now", "-m", "x"]).code(0).says("b: got a hint for the next attempt");
+    world.ralph(&["hint", "b", "--now", "-m", "x"]).code(0).says("b: hint saved for the next attempt");
     world.ralph(&["skip", "c"]).code(0);
-    world.ralph(&["hint", "c", "-m", "x"]).code(0).says("c: got a hint; it is skipped, so: git ralph retry c");
-    world.ralph(&["hint", "b", "-m", "<answer>"]).code(129).says("'<answer>' stands for your own words");
+    world
+        .ralph(&["hint", "c", "-m", "x"])
+        .code(0)
+        .says("c: hint saved, but the story is skipped; to include it again, type: git ralph retry c");
+    world.ralph(&["hint", "b", "-m", "<answer>"]).code(129).says("'<answer>' is a placeholder: replace it with your answer");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn with_ralph_hooks_a_failing_hook_is_a_red_gate() {
     );
     world.hook("commit-msg", "grep -q 'checkpoint: 1' \"$1\" && echo 'Signed-by: hook' >>\"$1\"");
     world.agent(&format!("test $RALPH_ATTEMPT = 1 && touch bad; touch good; {COMPLETE}"));
-    world.start(&[]).code(0).says("gate red: git add -A && git hook run");
+    world.start(&[]).code(0).says("gate failed: git add -A && git hook run");
     assert!(world.prompt("1", 2).contains("no bad files"));
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nformatted\ngood");
     assert_eq!(world.git(&["log", "-1", "--format=%(trailers:key=Signed-by,valueonly)", "ralph/work"]).trim(), "hook");
@@ -113,7 +113,7 @@ fn a_committer_without_an_author_is_nobody() {
     world.set_env("GIT_COMMITTER_EMAIL", "c@example.com");
     world.stories(1, "");
     world.agent(COMPLETE);
-    world.start(&["--finish", "cleanup"]).code(0).says("no identity is configured");
+    world.start(&["--finish", "cleanup"]).code(0).says("no name and email are configured");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_move
     assert_eq!((world.read("d/f"), world.exists("d/new")), ("1\n".to_owned(), false));
     assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:public"]), "p");
     assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/secret")).unwrap(), "s\n");
-    abort_as_nobody(&world).code(0).says("as it was");
+    abort_as_nobody(&world).code(0).says("everything as before the run");
     assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
 }
 
@@ -419,7 +419,7 @@ fn files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are
     assert_eq!((world.read("d/f"), world.exists("d/new")), ("1\n".to_owned(), false));
     assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:rooted/sub/file"]), "r");
 
-    let aborted = abort_as_nobody(&world).code(0).says(uid).says("but not everything is as it was");
+    let aborted = abort_as_nobody(&world).code(0).says(uid).says("but not everything could be restored");
     assert_eq!((world.branch(), world.read("deep/g")), ("main".to_owned(), "2\n".to_owned()));
     // What is to be typed, by one who may.
     for told in [&output.stderr, &aborted.stderr] {
@@ -442,6 +442,6 @@ fn a_directory_that_only_another_owner_may_look_into_is_named_by_rollback_and_ab
     let agent = world.agent("echo '<promise>FAILED: no</promise>'");
     let output = Running { child: nobodys(&world, &["start", "work", "--", &agent]).spawn().unwrap() }.finish().code(1);
     assert!(!output.stderr.contains("closed"), "{}", output.stderr);
-    let output = abort_as_nobody(&world).code(0).says("as it was");
+    let output = abort_as_nobody(&world).code(0).says("everything as before the run");
     assert!(!output.stderr.contains("closed"), "{}", output.stderr);
 }

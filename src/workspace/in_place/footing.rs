@@ -129,10 +129,10 @@ impl Workspace {
             return Ok(None);
         }
         let Some(from) = self.anchor.found() else {
-            bail!(
-                Problem::fatal(format!("the agent deleted the git directory {}, and the run with it", dir.display()))
-                    .hint("restore it from a copy; the work tree is as the agent left it")
-            )
+            bail!(Problem::fatal(format!(
+                "the agent deleted the git directory {} and the run with it: restore it from a backup; the work tree is as the agent left it",
+                dir.display()
+            )))
         };
         let in_its_place = dir.symlink_metadata().is_ok().then(|| self.repo.place.top.join(".git.in-place-of-ours"));
         if let Some(aside) = &in_its_place {

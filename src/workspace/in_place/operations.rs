@@ -106,5 +106,5 @@ impl Workspace {
 /// What to say and to do where an operation of git is under way.
 pub(crate) fn under_way_problem(operation: &str) -> Problem {
     Problem::refused(format!("a {operation} is under way in this work tree"))
-        .hint(format!("finish or abort the {operation} first; 'git status' says how"))
+        .hint(format!("git status   to see how to finish or abort the {operation}"))
 }

@@ -15,6 +15,8 @@ use crate::{relocate, safe_read, safe_write};
 
 /// The file in the directory that says whose it is: the git directory, the user's checkout, the change and the run's id, a line each.
 const OWNER: &str = ".git-ralph";
+/// A way out where workspaces cannot be in the directory that they would be in.
+const ELSEWHERE: &str = "git config ralph.workspaceDir ~/ralph-workspaces";
 /// The workspace that merges are tested in.
 const LANDING: &str = "landing";
 /// What a directory is called while it is being removed, behind its own name.
@@ -86,10 +88,7 @@ pub fn directory(top: &Path, change: &str, configured: Option<&Path>) -> Result<
         Some(dir) => top.join(dir),
         None => {
             let (Some(parent), Some(name)) = (top.parent(), top.file_name()) else {
-                bail!(
-                    Problem::refused(format!("there is no directory beside {}", top.display()))
-                        .hint("git config ralph.workspaceDir <path>")
-                );
+                bail!(Problem::refused(format!("there is no directory beside {}", top.display())).hint(ELSEWHERE));
             };
             let mut name = name.to_owned();
             name.push(".ralph");
@@ -119,10 +118,7 @@ pub async fn check_outside(dir: &Path, git: &Git) -> Result<()> {
         return Ok(());
     }
     let found = String::from_utf8_lossy(&answer.stdout).trim_end().to_owned();
-    bail!(
-        Problem::refused(format!("workspaces would be in {}, which is inside of the repository {found}", dir.display()))
-            .hint("git config ralph.workspaceDir <a directory outside of any repository>")
-    )
+    bail!(Problem::refused(format!("workspaces would be in {}, which is inside the repository {found}", dir.display())).hint(ELSEWHERE))
 }
 
 impl WorkspaceRoot {
@@ -203,7 +199,7 @@ impl WorkspaceRoot {
     }
 
     fn is_foreign(&self, why: &str) -> Problem {
-        Problem::refused(format!("{} {why}", self.path.display())).hint("git config ralph.workspaceDir <another directory>")
+        Problem::refused(format!("{} {why}", self.path.display())).hint(ELSEWHERE)
     }
 
     /// What is left of an earlier run: its work is under refs, so the directory can go.

@@ -73,7 +73,7 @@ fn a_selection_that_is_done_lets_resume_continue_with_the_other_stories() {
 #[test]
 fn a_selection_that_waits_for_other_stories_lets_resume_work_on_all_of_them() {
     let world = World::new();
-    world.stories(2, "");
+    world.change("work", "[[story]]\nid = '1'\n[[story]]\nid = '2'\nafter = ['1']\n");
     world.agent(COMPLETE);
     world.start(&["--only", "2"]).code(1).says("stopped: story '2' comes after stories that are not selected");
     world.ralph(&["resume", "work"]).code(0).says("all stories of work are done");

@@ -73,10 +73,7 @@ fn check_private(dir: &Path) -> Result<()> {
     if meta.is_dir() && meta.uid() == getuid().as_raw() && meta.permissions().mode() & 0o077 == 0 {
         return Ok(());
     }
-    bail!(
-        Problem::fatal(format!("{} is not a directory that only you can use", dir.display()))
-            .hint("git ralph worker --dir <another directory> ...")
-    )
+    bail!(Problem::fatal(format!("{} is not a directory that only you can use: name another one with --dir", dir.display())))
 }
 
 /// Removes the directories of workers that are dead, and ends what they left running.

@@ -35,7 +35,7 @@ impl WorkerRunner {
             Some(url) => Ok(Some(WorkerRunner { hub: Hub::new(url.into())? })),
             None => bail!(
                 Problem::fatal("the runner starts 'git ralph worker' without --hub, so the worker has nothing to fetch from")
-                    .hint("git ralph help worker   for its options")
+                    .hint("git ralph worker -h   for its options")
             ),
         }
     }

@@ -149,7 +149,7 @@ fn what_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported() {
     world.agent(COMPLETE);
     let output = world.start(&["--runner", "remote", "--finish", "keep"]);
     let elsewhere = fs::read_to_string(&pid).unwrap();
-    output.code(0).says(&format!("ended what the agent left running: sleep ({})", elsewhere.trim()));
+    output.code(0).says(&format!("ended processes that the agent left running: sleep ({})", elsewhere.trim()));
     daemon.wait().unwrap();
     assert!(is_gone(elsewhere.trim()));
 }

@@ -111,6 +111,12 @@ impl Agent {
         }
     }
 
+    /// The known client that it is, by its name.
+    #[must_use]
+    pub fn profile(&self) -> Option<&'static Profile> {
+        Profile::of(&self.name)
+    }
+
     /// The program with its arguments, in the work tree.
     #[must_use]
     pub fn program(&self, mut env: Vec<(OsString, OsString)>, top: &Path) -> Program {

@@ -17,6 +17,10 @@ pub struct Profile {
     pub format: Format,
     /// Variables that are set for it unless the user has set them.
     pub env: &'static [(&'static str, &'static str)],
+    /// Where it keeps its state, for the sandbox: `~` is the home, `$NAME` a variable. What does not end in `.json` is a directory.
+    pub state: &'static [&'static str],
+    /// Variables that hold its keys and settings, for the sandbox; `*` stands for the rest of a name.
+    pub variables: &'static [&'static str],
 }
 
 /// Every one of them, in the order in which they are looked for.
@@ -28,6 +32,8 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Claude,
         env: &[("DISABLE_AUTOUPDATER", "1")],
+        state: &["~/.claude", "~/.claude.json", "$CLAUDE_CONFIG_DIR"],
+        variables: &["ANTHROPIC_*", "CLAUDE_*", "DISABLE_*", "IS_SANDBOX", "API_TIMEOUT_MS", "MAX_THINKING_TOKENS", "BASH_*"],
     },
     Profile {
         name: "codex",
@@ -36,6 +42,8 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Codex,
         env: &[],
+        state: &["~/.codex", "$CODEX_HOME"],
+        variables: &["OPENAI_*", "CODEX_*"],
     },
     Profile {
         name: "opencode",
@@ -44,6 +52,19 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Opencode,
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
+        state: &["$XDG_DATA_HOME/opencode", "$XDG_CONFIG_HOME/opencode", "$XDG_STATE_HOME/opencode", "~/.opencode"],
+        variables: &[
+            "OPENCODE_*",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GROQ_API_KEY",
+            "XAI_API_KEY",
+            "DEEPSEEK_API_KEY",
+            "MISTRAL_API_KEY",
+        ],
     },
     Profile {
         name: "gemini",
@@ -53,6 +74,8 @@ pub const PROFILES: [Profile; 8] = [
         format: Format::Gemini,
         // Without it the client starts itself again, and there is one more process between it and us.
         env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
+        state: &["~/.gemini"],
+        variables: &["GEMINI_*", "GOOGLE_API_KEY", "GOOGLE_GEMINI_*", "GOOGLE_GENAI_*", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"],
     },
     Profile {
         name: "qwen",
@@ -61,6 +84,8 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Claude,
         env: &[("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")],
+        state: &["~/.qwen"],
+        variables: &["QWEN_*", "OPENAI_*", "DASHSCOPE_*", "GEMINI_*"],
     },
     Profile {
         name: "aider",
@@ -85,6 +110,17 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Aider,
         env: &[],
+        state: &["~/.aider"],
+        variables: &[
+            "AIDER_*",
+            "LITELLM_*",
+            "OPENAI_*",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "DEEPSEEK_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GROQ_API_KEY",
+        ],
     },
     Profile {
         name: "goose",
@@ -93,6 +129,8 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Goose,
         env: &[("GOOSE_MODE", "auto")],
+        state: &["$XDG_CONFIG_HOME/goose", "$XDG_DATA_HOME/goose", "$XDG_STATE_HOME/goose"],
+        variables: &["GOOSE_*", "OPENAI_*", "ANTHROPIC_*", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "DATABRICKS_*"],
     },
     Profile {
         name: "copilot",
@@ -101,6 +139,8 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Copilot,
         env: &[("COPILOT_AUTO_UPDATE", "false")],
+        state: &["~/.copilot", "$COPILOT_HOME"],
+        variables: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"],
     },
 ];
 

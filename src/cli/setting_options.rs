@@ -36,6 +36,10 @@ fn option(key: &'static Key) -> Option<Arg> {
     let arg = Arg::new(key.id).long(long).display_order(key.option_place).help(key.option_help()).value_parser(checked);
     Some(match (key.is_switch, key.is_list) {
         (true, _) => arg.action(ArgAction::SetTrue),
+        _ if key.bare.is_some() => {
+            let arg = arg.action(ArgAction::Set).value_name(key.option_value);
+            arg.num_args(0..=1).require_equals(true).default_missing_value(key.bare)
+        }
         (_, true) => arg.action(ArgAction::Append).value_name(key.option_value),
         _ => arg.action(ArgAction::Set).value_name(key.option_value).allow_hyphen_values(key.is_amount),
     })

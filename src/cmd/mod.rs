@@ -11,6 +11,7 @@ mod doctor;
 mod done;
 mod edit;
 mod ending;
+mod fence;
 mod finish;
 mod follow;
 mod hint;

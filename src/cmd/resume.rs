@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use super::context::Context;
+use super::fence;
 use super::session::{plan, reporter, take_up, work};
 use super::start::story_steps;
 use crate::cli::Resume;
@@ -37,7 +38,8 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let loaded = open.load_change().await?;
     let change = loaded.change_of_run(&open.dir, &open.state)?;
     let flags = flags(&context, &args, &opening, &open.state, &change);
-    let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
+    let mut planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
+    fence::decide(&context, &mut planned).await?;
     open.reopen().await?;
     work(&context, open, &planned, loaded, &args.run).await
 }

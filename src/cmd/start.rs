@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::context::Context;
-use super::resume;
 use super::session::{brief, plan, reporter, take_up, work};
+use super::{fence, resume};
 use crate::agent::Agent;
 use crate::branch::{dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
-use crate::config::{Advice, AgentChoice, Environment, Flags, unedited};
+use crate::config::{Advice, AgentChoice, Environment, Flags, SandboxMode, Settings, unedited};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::report::{Line, Tone, ask, clean, count, output};
@@ -30,7 +30,8 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     let change = loaded.change(None)?;
     check_edited(&loaded, &change)?;
     let Some(flags) = with_agent(&context, &loaded, flags).await? else { return Ok(ExitStatus::NotPossible) };
-    let planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
+    let mut planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
+    fence::decide(&context, &mut planned).await?;
     if args.run.dry_run {
         if !args.restart && context.store.last(&name)?.is_some_and(|(_, state)| !state.is_closed()) {
             bail!(is_open(&name));
@@ -190,7 +191,7 @@ async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> R
                 .hint("git ralph doctor   to see which agents git-ralph knows")
         );
     };
-    warn_of_rights(found, settings.wants_isolation());
+    warn_of_rights(found, &settings);
     if context.environment.interactive {
         let question = format!("No agent is configured. Use {found}, which is installed?");
         match ask::agreed(question).await? {
@@ -205,15 +206,21 @@ async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> R
 }
 
 /// An agent that the user has not chosen: what it may do is said before it is used.
-fn warn_of_rights(agent: &str, is_isolated: bool) {
+fn warn_of_rights(agent: &str, settings: &Settings) {
     let rights = format!("{agent} runs with its permission prompts switched off: it can run any command and change any file that you can");
-    output::message(&Line::new(Tone::Warning, rights));
-    let isolation = if is_isolated {
-        "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox"
-    } else {
-        "it works in your checkout; with --isolate it works in a private clone, but a clone is not a sandbox"
+    let clone = "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox";
+    let checkout = "it works in your checkout; with --isolate it works in a private clone, but a clone is not a sandbox";
+    let lines = match (settings.sandbox.value, settings.wants_isolation()) {
+        (SandboxMode::Bwrap, _) => vec![format!("{agent} runs with its permission prompts switched off, in a sandbox: it can write to its workspace and to its own state")],
+        (_, is_isolated) => {
+            vec![
+                rights,
+                if is_isolated { clone } else { checkout }.to_owned(),
+                "with --sandbox it can write to little else than its workspace".to_owned(),
+            ]
+        }
     };
-    output::message(&Line::new(Tone::Warning, isolation));
+    lines.into_iter().for_each(|line| output::message(&Line::new(Tone::Warning, line)));
 }
 
 /// A program named by a relative path is meant from where it was typed, but runs at the top of the work tree.

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::git_config::boolean;
 use super::setting_type::SettingType;
 
-/// Makes an enum that is the type of a setting; `else` names a function for further ways to write a value.
+/// Makes an enum that is the type of a setting; `bare` is what its option means without a value, `else` names a function for further ways to write a value.
 macro_rules! choice {
     ($(#[$about:meta])* $name:ident {
         $word:literal => $variant:ident $meaning:literal
         $(, $more_words:literal => $more_variants:ident $more_meanings:literal)* $(,)?
-    } $(else $otherwise:ident)?) => {
+    } $(bare $bare:literal)? $(else $otherwise:ident)?) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum $name {
@@ -28,6 +28,8 @@ macro_rules! choice {
             type Value = Self;
             const FORM: &'static str = concat!($word $(, "|", $more_words)*);
             const WORDS: &'static [(&'static str, &'static str)] = &[($word, $meaning) $(, ($more_words, $more_meanings))*];
+
+            $(const BARE: Option<&'static str> = Some($bare);)?
 
             fn from_text(text: &str) -> Result<Self, String> {
                 match text {
@@ -93,6 +95,15 @@ choice! {
         "false" => Silent "never",
         "auto" => Auto "unless the terminal says that the user is looking at it",
     } else bell_by_boolean
+}
+
+choice! {
+    /// Whether agents, gates and setup commands are kept in a sandbox.
+    SandboxMode {
+        "off" => Off "no sandbox",
+        "auto" => Auto "bubblewrap if it works here, else none",
+        "bwrap" => Bwrap "bubblewrap; an error if it does not work here",
+    } bare "bwrap"
 }
 
 /// `yes`, `off` and the like, as git has them.

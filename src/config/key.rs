@@ -34,6 +34,8 @@ pub struct Key {
     pub is_list: bool,
     /// Whether its option takes no value.
     pub is_switch: bool,
+    /// What its option means without a value, if it can do without.
+    pub bare: Option<&'static str>,
     /// Whether a value is a number or a time.
     pub is_amount: bool,
     is_value: bool,
@@ -61,6 +63,7 @@ impl Key {
             words: T::WORDS,
             is_list: T::IS_LIST,
             is_switch: T::IS_SWITCH,
+            bare: T::BARE,
             is_amount: T::IS_AMOUNT,
             is_value: false,
             option_help: "",

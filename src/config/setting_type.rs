@@ -27,6 +27,8 @@ pub trait SettingType {
     const IS_LIST: bool = false;
     /// Whether the option takes no value: naming it means yes.
     const IS_SWITCH: bool = false;
+    /// What the option means without a value; otherwise it needs one.
+    const BARE: Option<&'static str> = None;
     /// Whether a value is a number or a time: after its option, `-5` is a bad value and not another option.
     const IS_AMOUNT: bool = false;
 

@@ -54,7 +54,7 @@ use toml::de::DeTable;
 
 use super::agent_choice::AgentChoice;
 use super::change_file::ChangeFile;
-use super::choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates};
+use super::choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates, SandboxMode};
 use super::define::{settings, when};
 use super::flags::Written;
 use super::git_config::GitConfig;
@@ -245,6 +245,27 @@ settings! {
         help: "The runner of gates, instead of ralph.runner. An empty value means that gates have none.",
         file: "gate-runner",
         example: "[]",
+    }
+    sandbox: SandboxMode {
+        key: "ralph.sandbox",
+        default: "off",
+        help: "Whether agents, gates and setup commands are kept in a sandbox, made by bubblewrap: they can write to the workspace, to caches and to the agent's own state, they see your repository read-only, they do not see credentials, and only listed environment variables reach them.",
+        option: "--sandbox" <MODE> at 103 "Keep agents, gates and setup commands in a sandbox: off, auto or bwrap, which is meant without a value",
+        file: "sandbox",
+        example: "\"bwrap\"",
+        comment: "Keep agents, gates and setup commands in a sandbox: off, auto or bwrap.",
+    }
+    sandbox_write: TextList {
+        key: "ralph.sandboxWrite",
+        form: "<path>",
+        empty: "none",
+        help: "One more path that can be written in the sandbox. It may begin with ~/, and a relative path starts at the top of your checkout. It may be set more than once, and an empty value clears those before it.",
+    }
+    pass_env: TextList {
+        key: "ralph.passEnv",
+        form: "<name>",
+        empty: "none",
+        help: "One more environment variable that reaches agents, gates and setup commands in the sandbox; a * at the end stands for any rest of a name. It may be set more than once, and an empty value clears those before it.",
     }
     merge_gates: MergeGates {
         key: "ralph.mergeGates",

@@ -148,7 +148,7 @@ enum Stopped {
 
 /// TERM to the group, a grace period in which its last words are still heard, then KILL.
 async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) {
-    group.signal(Signal::TERM);
+    group.ask_to_end();
     let gone = timeout(grace, async { tokio::join!(child.wait(), drain).0 });
     if gone.await.is_err() {
         group.signal(Signal::KILL);

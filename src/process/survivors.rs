@@ -11,12 +11,14 @@ use tokio::time::{Instant, sleep};
 
 use super::adoption;
 use super::identity::Identity;
-use super::platform::{Stat, has_entry, has_locked, has_open, name_of, processes};
+use super::platform::{Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes};
 
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
 /// How often to look for more; who still breeds then does it faster than it can be ended.
 const ROUNDS: u32 = 20;
+/// How long the kernel may take to end what is left of a sandbox.
+const NAMESPACE_END: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
 /// What a piece of work may leave running: whatever bears its mark, and the orphans that were not there before it.
@@ -51,6 +53,11 @@ impl Trail {
     async fn end_those(&self, grace: Duration, left: impl Fn() -> BTreeSet<u32>) -> Vec<String> {
         let mut tried = Vec::new();
         let mut names = Vec::new();
+        // The kernel ends what is in a sandbox when its first process has ended, which takes a moment.
+        let deadline = Instant::now() + NAMESPACE_END;
+        while left().into_iter().any(|pid| is_in_namespace(pid) && is_alive(pid)) && Instant::now() < deadline {
+            sleep(POLL).await;
+        }
         // While some are being ended, others are being born, and who dies leaves orphans.
         for round in 0..ROUNDS {
             let found: Vec<u32> = left().into_iter().filter(|&pid| !tried.contains(&pid) && is_alive(pid)).collect();

@@ -1,12 +1,15 @@
 //! The programs that steps start: agents, gates and setup commands, each with its environment and behind its runner.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::gates::Gates;
 use super::step_runner::{Ground, StepRunner};
 use crate::agent::Agent;
+use crate::config::{SandboxMode, Settings};
 use crate::process::{Program, Trail};
-use crate::runner::{Placeholders, Runner};
+use crate::runner::{Additions, ClientNeeds, Placeholders, Runner, Sandbox, SandboxPlace};
 use crate::story::Story;
 
 /// The variable that marks every process of an attempt.
@@ -16,19 +19,45 @@ impl StepRunner<'_> {
     /// The agent of an attempt.
     pub(super) fn agent_program(&self, ground: &Ground, story: &Story, attempt: u32, agent: &Agent, runner: &Runner) -> Program {
         let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
+        let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
         self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
     }
 
     /// A gate of an attempt.
-    pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, runner: &Runner) -> Program {
+    pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, gates: &Gates) -> Program {
+        let runner = &Runner::new(gates.runner.clone());
         let program = shell(command, self.child_environment(ground, story, attempt), ground);
+        let message = gates.hooks.then(|| self.message_file(story, attempt));
+        let program = if gates.sandbox { self.in_sandbox(program, runner, ground, message) } else { program };
         self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
     }
 
     /// A command that sets up a private clone. It works for no story and no attempt.
     pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Program {
+        let runner = &Runner::of_agents(self.settings);
         let program = shell(command, self.setup_environment(ground), ground);
-        self.behind_runner(program, &Runner::of_agents(self.settings), ground, Placeholders::SETUP, 0)
+        let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
+        self.behind_runner(program, runner, ground, Placeholders::SETUP, 0)
+    }
+
+    fn is_sandboxed(&self) -> bool {
+        self.settings.sandbox.value == SandboxMode::Bwrap
+    }
+
+    /// The one place where a sandbox is put around a command; the runner goes before it. `file` can be written, too.
+    fn in_sandbox(&self, program: Program, runner: &Runner, ground: &Ground, file: Option<PathBuf>) -> Program {
+        let place = &self.workspace.repo.place;
+        let client = self.agent.map_or_else(ClientNeeds::default, |setup| needs_of(setup.agent));
+        let sandbox = Sandbox::new(self.environment, &place.top, client, additions(self.settings));
+        let files: Vec<PathBuf> = file.into_iter().chain([self.run.learnings()]).collect();
+        let at = SandboxPlace {
+            workspace: &ground.workspace.repo.place.top,
+            root: &place.top,
+            git_dir: &place.git_dir,
+            common_dir: &place.common_dir,
+            files: &files,
+        };
+        if runner.is_none() { sandbox.wrap(program, &at) } else { sandbox.wrap_for_runner(program, &at) }
     }
 
     /// The one place where a runner is put before a command.
@@ -80,4 +109,16 @@ fn shell(command: &str, env: Vec<(OsString, OsString)>, ground: &Ground) -> Prog
 /// below us, so the whole machine is searched for the mark then.
 pub(super) async fn end_leftovers(trail: &Trail, runner: &Runner, grace: Duration) -> Vec<String> {
     if runner.is_none() { trail.end_after_child(grace).await } else { trail.end(grace).await }
+}
+
+/// What an agent needs in a sandbox.
+#[must_use]
+pub fn needs_of(agent: &Agent) -> ClientNeeds {
+    agent.profile().map_or_else(ClientNeeds::default, |profile| ClientNeeds { state: profile.state, variables: profile.variables })
+}
+
+/// What the settings add to what a sandbox allows.
+#[must_use]
+pub fn additions(settings: &Settings) -> Additions<'_> {
+    Additions { write: &settings.sandbox_write.value, pass: &settings.pass_env.value }
 }

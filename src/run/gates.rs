@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::child_program::{MARK, end_leftovers};
 use super::step_runner::{Ground, StepRunner};
 use super::{Activity, Event, Outcome, RunDir, gate};
-use crate::config::Settings;
+use crate::config::{SandboxMode, Settings};
 use crate::process::{Exit, Trail};
 use crate::runner::Runner;
 use crate::safe_write;
@@ -25,6 +25,9 @@ pub struct Gates {
     /// The words of the runner that they are started with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runner: Vec<String>,
+    /// Whether they are run in a sandbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sandbox: bool,
 }
 
 impl Gates {
@@ -32,7 +35,12 @@ impl Gates {
     #[must_use]
     pub fn of(settings: &Settings, story: &Story) -> Self {
         let commands = settings.verify.value.iter().chain(&story.verify).cloned().collect();
-        Gates { commands, hooks: settings.hooks.value, runner: Runner::of_gates(settings).words().to_vec() }
+        Gates {
+            commands,
+            hooks: settings.hooks.value,
+            runner: Runner::of_gates(settings).words().to_vec(),
+            sandbox: settings.sandbox.value == SandboxMode::Bwrap,
+        }
     }
 
     /// Whether nothing is run.
@@ -60,7 +68,7 @@ impl StepRunner<'_> {
         for (number, command) in gates.commands.iter().cloned().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
             let log = dir.join(format!("{prefix}gate-{}", number + 1));
-            let program = self.gate_program(ground, story, attempt, &command, &runner);
+            let program = self.gate_program(ground, story, attempt, &command, gates);
             let (handle, mut stop) = self.agents.stop(&story.id);
             self.workspace.expect_foreign_writes();
             let trail = Trail::begin(MARK, &self.mark(story, attempt));

@@ -51,6 +51,7 @@ pub use callback::{Callbacks, Failure as CallbackFailure};
 pub use chain::Chain;
 pub use change_reader::{ChangeReader, LoadedChange};
 pub use checkpoints::{Checkpoints, NoUndo, UndoPlan};
+pub use child_program::{additions, needs_of};
 pub use event::{Budget, Defeat, DefeatCause, Edits, End, Event, Opening, Record, StopKind, Why, lock_name};
 pub use gate::GateRun;
 pub use gates::Gates;

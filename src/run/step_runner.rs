@@ -268,6 +268,7 @@ impl Task {
         for (_, gates) in self.waiting.iter().filter(|(waiting, _)| is_in(waiting)) {
             all.hooks |= gates.hooks;
             all.runner.clone_from(&gates.runner);
+            all.sandbox |= gates.sandbox;
             for command in &gates.commands {
                 if !all.commands.contains(command) {
                     all.commands.push(command.clone());

@@ -272,7 +272,7 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
     prop_oneof![
         (attempt(), text(), text(), option::of((vec(text(), 0..3), any::<bool>())), option::of(oid()), number(u32::MAX)).prop_map(
             |((story, attempt), title, agent, gates, base, slot)| {
-                let gates = gates.map(|(commands, hooks)| Gates { runner: commands.clone(), commands, hooks });
+                let gates = gates.map(|(commands, hooks)| Gates { sandbox: hooks, runner: commands.clone(), commands, hooks });
                 Event::AttemptStarted { story, attempt, title, agent, gates, base, slot }
             }
         ),

@@ -53,6 +53,7 @@ mod resume;
 mod rollbacks;
 mod runners;
 mod runtime;
+mod sandbox;
 mod scenarios;
 mod schema;
 mod screen;

@@ -3,6 +3,7 @@
 mod agents;
 mod installed;
 mod repository;
+mod sandbox;
 mod work;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> 
             checks.extend(repository::checks(&context).await);
             checks.extend(work::checks(&context, args.change.as_deref()).await?);
             checks.extend(agents::checks(&context).await);
+            checks.extend(sandbox::check(&context).await);
         }
         Err(error) => checks.push(repository::nowhere(&error)),
     }

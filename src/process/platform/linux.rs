@@ -74,6 +74,12 @@ pub fn has_entry(pid: u32, start: &str) -> bool {
         .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(start.as_bytes())))
 }
 
+/// Whether a process is in a PID namespace below ours, as those in a sandbox are.
+pub fn is_in_namespace(pid: u32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    status.lines().find_map(|line| line.strip_prefix("NSpid:")).is_some_and(|ids| ids.split_whitespace().count() > 1)
+}
+
 /// The name of the program that a process runs.
 pub fn name_of(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()

@@ -2,5 +2,7 @@
 
 mod linux;
 
-pub(super) use linux::{SPAWN_SETSID, Stat, executable_of, has_entry, has_locked, has_open, name_of, own_children, processes, set_adopter};
+pub(super) use linux::{
+    SPAWN_SETSID, Stat, executable_of, has_entry, has_locked, has_open, is_in_namespace, name_of, own_children, processes, set_adopter,
+};
 pub use linux::{path_of, umask};

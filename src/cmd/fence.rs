@@ -1,0 +1,71 @@
+//! The sandbox of a run, decided before anything is made: whether there is one, and that it works.
+
+use anyhow::{Result, bail};
+
+use super::context::Context;
+use crate::agent::Agent;
+use crate::config::{Advice, SandboxMode, Settings};
+use crate::error::Problem;
+use crate::process::Program;
+use crate::report::{Line, Tone, output};
+use crate::run::{Work, additions, needs_of};
+use crate::runner::{NoSandbox, Sandbox, SandboxPlace, probe};
+
+/// Whether the command can be seen in the sandbox, and the directory that it works in.
+const TRIAL: &str = "command -v -- \"$1\" >/dev/null || { echo \"$1 cannot be seen in the sandbox\" >&2; exit 1; }";
+
+/// Decides what `auto` means here. From here on the setting is `off` or `bwrap`.
+///
+/// # Errors
+/// If a sandbox is wanted and does not work.
+pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
+    let mode = work.settings.sandbox.value;
+    if mode == SandboxMode::Off {
+        return Ok(());
+    }
+    if work.settings.hooks.value && !work.wants_isolation() {
+        bail!(
+            Problem::fatal("in the sandbox the git directory is read-only, so hooks cannot be run as gates in your checkout")
+                .hint("git ralph start --isolate --sandbox")
+                .hint("git config ralph.hooks false")
+        );
+    }
+    let found = try_sandbox(context, &work.settings, Some(&work.agent)).await;
+    work.settings.sandbox.value = match (mode, found) {
+        (SandboxMode::Auto, Ok(())) => {
+            output::message(&Line::new(Tone::Plain, "sandbox: bubblewrap"));
+            SandboxMode::Bwrap
+        }
+        (SandboxMode::Auto, Err(NoSandbox { why, remedy })) => {
+            output::message(&Line::new(Tone::Warning, format!("no sandbox: {why}")));
+            output::advise(Advice::NextStep, &[remedy]);
+            SandboxMode::Off
+        }
+        (_, Ok(())) => SandboxMode::Bwrap,
+        (_, Err(NoSandbox { why, remedy })) => {
+            let problem = Problem::fatal(format!("the sandbox does not work here: {why}")).hint(remedy);
+            bail!(problem.hint("git ralph doctor   to check it again"));
+        }
+    };
+    Ok(())
+}
+
+/// Starts a trivial command in the sandbox of this checkout, by the command line of an attempt.
+///
+/// # Errors
+/// Why that does not work.
+pub async fn try_sandbox(context: &Context, settings: &Settings, agent: Option<&Agent>) -> Result<(), NoSandbox> {
+    let place = &context.repo.place;
+    let client = agent.map(needs_of).unwrap_or_default();
+    let sandbox = Sandbox::new(&context.environment, &place.top, client, additions(settings));
+    let found = agent.and_then(|agent| agent.find(&context.environment, &place.top).ok().flatten());
+    let program = found.map_or_else(|| "sh".into(), std::path::PathBuf::into_os_string);
+    let command = Program {
+        program: "sh".into(),
+        args: ["-c".into(), TRIAL.into(), "sh".into(), program].to_vec(),
+        env: context.environment.for_children(&[]),
+        cwd: place.top.clone(),
+    };
+    let at = SandboxPlace { workspace: &place.top, root: &place.top, git_dir: &place.git_dir, common_dir: &place.common_dir, files: &[] };
+    probe(&sandbox, command, &at).await
+}

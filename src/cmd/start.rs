@@ -211,7 +211,9 @@ fn warn_of_rights(agent: &str, settings: &Settings) {
     let clone = "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox";
     let checkout = "it works in your checkout; with --isolate it works in a private clone, but a clone is not a sandbox";
     let lines = match (settings.sandbox.value, settings.wants_isolation()) {
-        (SandboxMode::Bwrap, _) => vec![format!("{agent} runs with its permission prompts switched off, in a sandbox: it can write to its workspace and to its own state")],
+        (SandboxMode::Bwrap, _) => vec![format!(
+            "{agent} runs with its permission prompts switched off, in a sandbox: it can write to its workspace and to its own state"
+        )],
         (_, is_isolated) => {
             vec![
                 rights,

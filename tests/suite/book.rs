@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::document::Page;
+use crate::document::{Page, typed};
 use crate::golden;
 use crate::support::World;
 
@@ -33,6 +33,38 @@ fn the_tutorial_goes_as_it_is_shown() {
     Page::read("docs/tutorial.md").play(&mut world);
     assert_eq!((world.branch(), world.git(&["status", "--short"])), ("main".to_owned(), String::new()));
     assert_eq!(world.git(&["for-each-ref", "refs/ralph", "refs/heads/ralph"]), "");
+}
+
+#[test]
+fn the_commands_that_bring_work_back_can_be_typed_in_their_order() {
+    let mut world = World::new();
+    world.set_env("EDITOR", "true");
+    world.change("greeter", "max-retries = 1\n[[story]]\nid = \"name\"\n");
+    let agent = "cat >/dev/null; echo $RALPH_ATTEMPT >greet.sh; test $RALPH_ATTEMPT = 1 && exit 1; echo '<promise>COMPLETE</promise>'";
+    world.ralph(&["start", "greeter", "--", "sh", "-c", agent]).code(0);
+    let page = Page::read("docs/recover.md");
+    let rows = page.text().lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
+    // A branch from before the run is another run's; tests/suite/endings.rs has it.
+    let commands =
+        rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).filter(|code| code.starts_with("git ") && !code.contains("leftover"));
+    let mut seen = 0;
+    for line in commands {
+        let line = line.replace("<change>", "greeter").replace("<story>", "name").replace("<n>", "1").replace("<path>", "greet.sh");
+        let said = typed(&world, &line);
+        match line.as_str() {
+            "git diff ralph/greeter refs/ralph/greeter/attempts/name/1" => assert!(said.contains("+1\n"), "{said}"),
+            "git restore --source=refs/ralph/greeter/attempts/name/1 -- greet.sh" => assert_eq!(world.read("greet.sh"), "1\n"),
+            "git ralph undo" | "git ralph abort" => assert!(!world.exists("greet.sh"), "{line}"),
+            "git branch mine refs/ralph/greeter/undone/1" => assert_eq!(world.git(&["show", "mine~1:greet.sh"]), "2"),
+            _ => {}
+        }
+        if line.starts_with("git branch mine") {
+            world.git(&["branch", "-D", "mine"]);
+        }
+        seen += 1;
+    }
+    assert!(seen > 8, "{seen}");
+    assert!(world.has_ref("refs/heads/ralph/greeter"), "the run is back after the abort");
 }
 
 /// The words of refs in `src/names.rs` with how long each is needed, from the text of its table.

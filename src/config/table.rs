@@ -233,39 +233,39 @@ settings! {
     runner: CommandPrefix {
         key: "ralph.runner",
         unset: "none",
-        help: "A command that agents, gates and setup commands are started with, such as srun -n1: it gets their command line as further arguments. It is split into words as a shell would do it, and no shell runs it. {workspace}, {change}, {story}, {attempt} and {slot} are replaced in its words. An empty value means none.",
-        option: "--runner" <CMD> at 106 "A command that agents, gates and setup commands are started with, such as 'srun -n1'",
+        help: "A command, such as srun -n1, that starts agents, gates and setup commands: their command line is appended to it as arguments. It is split into words like a shell command, but no shell runs it. {workspace}, {change}, {story}, {attempt} and {slot} are replaced. An empty value means none.",
+        option: "--runner" <CMD> at 106 "A command that starts agents, gates and setup commands, such as 'srun -n1'",
         file: "runner",
         example: "[\"srun\", \"-n1\"]",
-        comment: "A command that agents, gates and setup commands are started with; and one for gates alone.",
+        comment: "A command that starts agents, gates and setup commands; and one for gates alone.",
     }
     gate_runner: CommandPrefix {
         key: "ralph.gateRunner",
         unset: "that of ralph.runner",
-        help: "The runner of gates, instead of ralph.runner. An empty value means that gates have none.",
+        help: "The runner for gates, instead of ralph.runner. An empty value means none.",
         file: "gate-runner",
         example: "[]",
     }
     sandbox: SandboxMode {
         key: "ralph.sandbox",
         default: "off",
-        help: "Whether agents, gates and setup commands are kept in a sandbox, made by bubblewrap: they can write to the workspace, to caches and to the agent's own state, they see your repository read-only, they do not see credentials, and only listed environment variables reach them.",
-        option: "--sandbox" <MODE> at 103 "Keep agents, gates and setup commands in a sandbox: off, auto or bwrap, which is meant without a value",
+        help: "Whether to run agents, gates and setup commands in a sandbox (bubblewrap). They can write only to the workspace, to caches and to the agent's own state. They see your repository read-only, no credentials, and only listed environment variables.",
+        option: "--sandbox" <MODE> at 103 "Run agents, gates and setup commands in a sandbox: off, auto or bwrap; without a value: bwrap",
         file: "sandbox",
         example: "\"bwrap\"",
-        comment: "Keep agents, gates and setup commands in a sandbox: off, auto or bwrap.",
+        comment: "Run agents, gates and setup commands in a sandbox: off, auto or bwrap.",
     }
     sandbox_write: TextList {
         key: "ralph.sandboxWrite",
         form: "<path>",
         empty: "none",
-        help: "One more path that can be written in the sandbox. It may begin with ~/, and a relative path starts at the top of your checkout. It may be set more than once, and an empty value clears those before it.",
+        help: "An additional path that is writable in the sandbox. It may begin with ~/; a relative path starts at the top of your checkout. May be repeated, an empty value resets the list.",
     }
     pass_env: TextList {
         key: "ralph.passEnv",
         form: "<name>",
         empty: "none",
-        help: "One more environment variable that reaches agents, gates and setup commands in the sandbox; a * at the end stands for any rest of a name. It may be set more than once, and an empty value clears those before it.",
+        help: "An additional environment variable that is visible in the sandbox; a * at the end matches any rest of the name. May be repeated, an empty value resets the list.",
     }
     merge_gates: MergeGates {
         key: "ralph.mergeGates",

@@ -31,7 +31,8 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Where a word may stand: the place, the words, and the reason.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str, &str)] =
+    &[("src/agent/verdict.rs", "nothing nobody never", "words of agents that git-ralph recognises, and does not print")];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -113,9 +114,7 @@ fn what_users_read_is_plain_english() {
     let (mut complaints, mut used) = (Vec::new(), Vec::new());
     let texts = texts();
     assert!(texts.len() > 150, "documents, help, manual and messages: {}", texts.len());
-    let is_checked =
-        |name: &str| !name.starts_with("src/") && !name.starts_with("man/") && name != "docs/settings.md" && name != "docs/events.md";
-    for (name, text) in texts.into_iter().filter(|(name, _)| is_checked(name)) {
+    for (name, text) in texts {
         complaints.extend(found(&name, &text, &mut used));
     }
     assert!(complaints.is_empty(), "{} places:\n{}", complaints.len(), complaints.join("\n"));

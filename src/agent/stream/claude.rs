@@ -84,13 +84,11 @@ fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
 
 fn result(state: &mut StreamState, line: Json<'_>) {
     state.starts_over();
-    if let Some(used) = line.at("usage") {
-        state.usage = Usage {
-            turns: line.at("num_turns").and_then(Json::count),
-            cost: line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told),
-            ..usage(used)
-        };
-    }
+    // A result without token counts still has a cost, and a budget has to count it.
+    let tokens = line.at("usage").map_or_else(|| state.usage.clone(), usage);
+    let turns = line.at("num_turns").and_then(Json::count);
+    let cost = line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told);
+    state.usage = Usage { turns: turns.or(tokens.turns), cost: cost.or(tokens.cost), ..tokens };
     let words = line.text_at(&["result"]).or_else(|| line.text_at(&["error", "message"]));
     let subtype = line.text_at(&["subtype"]).unwrap_or_default();
     // An API error has the subtype "success".
@@ -113,4 +111,17 @@ fn usage(used: Json<'_>) -> Usage {
 
 fn epoch(seconds: u64) -> Option<Timestamp> {
     Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::agent::{Format, Reader};
+    use crate::cost::Cost;
+
+    #[test]
+    fn the_cost_of_a_result_without_token_counts_is_counted() {
+        let mut reader = Reader::new(Format::Claude);
+        reader.feed(b"{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"done\",\"total_cost_usd\":0.25}\n", &mut |_| {});
+        assert_eq!(reader.usage().cost, Cost::told(0.25));
+    }
 }

@@ -1,12 +1,13 @@
 //! Moving files and directories, also to another file system, where renaming is not possible.
 
+use std::ffi::CString;
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::free_name::free_name;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Moves whatever is at `from` to `to`, where nothing is yet. Nothing is removed before all of it is copied.
 ///
@@ -46,11 +47,19 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
         return fs::set_permissions(to, meta.permissions());
     }
     if !meta.is_file() {
-        let kind = FileType::from_raw_mode(meta.mode());
-        return Ok(mknodat(CWD, to, kind, Mode::from_raw_mode(meta.mode()), meta.rdev())?);
+        return make_special(to, meta.mode(), meta.rdev());
     }
     fs::copy(from, to)?;
     keep_time(to, &meta)
+}
+
+/// Makes a pipe, a socket or a device.
+#[expect(unsafe_code, reason = "macOS has no other interface")]
+fn make_special(path: &Path, mode: u32, device: u64) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path outlives the call. Modes and devices have the width that the system itself gave us.
+    let made = unsafe { libc::mknod(path.as_ptr(), mode as libc::mode_t, device as libc::dev_t) };
+    if made == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives a copy the modification time of its original and waits until it is on the disk.
@@ -125,6 +134,7 @@ fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileTypeExt;
 
     #[test]
     fn what_cannot_be_renamed_is_copied_with_its_modes_links_and_times() {
@@ -135,7 +145,7 @@ mod tests {
         fs::set_permissions(from.join("sub/secret"), fs::Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(from.join("sub"), fs::Permissions::from_mode(0o700)).unwrap();
         symlink("../nowhere", from.join("link")).unwrap();
-        mknodat(CWD, from.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        make_special(&from.join("fifo"), 0o010_600, 0).unwrap();
         let before = from.join("sub/secret").metadata().unwrap().modified().unwrap();
         carry(&from, &to).unwrap();
         assert!(from.symlink_metadata().is_err());
@@ -143,7 +153,7 @@ mod tests {
         assert_eq!((secret.mode() & 0o7777, secret.modified().unwrap()), (0o600, before));
         assert_eq!(to.join("sub").metadata().unwrap().mode() & 0o7777, 0o700);
         assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("../nowhere"));
-        assert_eq!(FileType::from_raw_mode(to.join("fifo").metadata().unwrap().mode()), FileType::Fifo);
+        assert!(to.join("fifo").metadata().unwrap().file_type().is_fifo());
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use rustix::process::geteuid;
 
 use crate::free_name::free_name;
 use crate::process::holders_of;
@@ -19,11 +22,16 @@ pub fn named_in(stderr: &str) -> Option<PathBuf> {
     rest.starts_with(": File exists").then(|| PathBuf::from(path)).filter(|path| path.extension().is_some_and(|kind| kind == "lock"))
 }
 
-/// Whether a lock was left by a process that died.
+/// Whether a lock was left by a process that died. Where that cannot be known it was not: the lock of a living git, moved aside, costs
+/// that git's work.
 #[must_use]
 pub fn is_stale(lock: &Path) -> bool {
-    let age = fs::metadata(lock).and_then(|meta| meta.modified()).ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-    age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_empty()
+    let Ok(meta) = fs::metadata(lock) else { return false };
+    let age = meta.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+    // We see what processes of ours have open; only root sees it of others.
+    let user = geteuid();
+    let is_visible = user.is_root() || meta.uid() == user.as_raw();
+    is_visible && age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_some_and(|holders| holders.is_empty())
 }
 
 /// Moves a lock into `dir`, under a name that is free there.

@@ -84,12 +84,16 @@ fn listed(list: &'static Mutex<Vec<Pid>>) -> MutexGuard<'static, Vec<Pid>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The children that we started and whose end nobody has taken note of.
+pub(super) fn started() -> Vec<u32> {
+    listed(&STARTED).iter().map(|child| child.as_raw_nonzero().get().cast_unsigned()).collect()
+}
+
 /// The children of ours that we did not start: what was there before us, and whom we adopted.
 pub(super) fn adopted() -> Vec<Identity> {
     let children = own_children().unwrap_or_else(|| children_of(std::process::id(), &parents()));
-    let started = listed(&STARTED);
-    let is_ours = |child: u32| started.iter().any(|started| started.as_raw_nonzero().get().cast_unsigned() == child);
-    children.into_iter().filter(|child| !is_ours(*child)).filter_map(Identity::of).collect()
+    let started = started();
+    children.into_iter().filter(|child| !started.contains(child)).filter_map(Identity::of).collect()
 }
 
 /// These processes and everybody below them.

@@ -1,18 +1,17 @@
 //! A process by its id and its time of birth, so that a recycled id is not taken for it.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::platform::{Stat, executable_of, has_open};
+use super::platform::{self, Stat, executable_of};
 
 /// One process, for all time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its id.
     pub pid: u32,
-    /// In clock ticks since the machine started.
+    /// Its start time, as the system counts it.
     born: u64,
 }
 
@@ -40,10 +39,10 @@ impl Identity {
         self.exists() && super::is_alive(self.pid)
     }
 
-    /// Whether it has a file open.
+    /// Whether it has a lock file open; where the system cannot tell, whether any process holds the lock.
     #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|wanted| has_open(self.pid, &wanted))
+        platform::holds(self.pid, path)
     }
 }
 

@@ -27,7 +27,7 @@ pub use identity::{Identity, is_same_program};
 pub use interrupt::{Stop, StopHandle, Urgency, stop_channel, watch_signals};
 pub use missing::cannot_start;
 pub use pager::page;
-pub use platform::{path_of, umask};
+pub use platform::{MISSING, path_of, umask};
 pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
 pub use survivors::{Trail, end, holders_of, is_alive, lockers_of};

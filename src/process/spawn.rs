@@ -9,6 +9,7 @@ use std::{env, io};
 
 use super::child::{Child, PipeEnds};
 use super::launch::Launch;
+use super::platform::launch_path;
 
 /// A program with all that it is started with; the environment is complete, nothing is inherited.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl Program {
         Child::start(ends, || {
             let mut outcome = Err(io::Error::from_raw_os_error(libc::ENOENT));
             for program in self.candidates() {
-                let program = c_string(program.as_bytes())?;
+                let program = c_string(launch_path(program, &self.cwd).as_bytes())?;
                 match launch(&program, &args) {
                     // A script that does not say what it is for is one for the shell, as everywhere.
                     Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::child::Child;
 use super::group::Group;
 use super::spawn::Input;
+use super::survivors::remember_session;
 use super::suspend::suspended;
 use super::{Exit, Program, Stop, Urgency};
 
@@ -88,6 +89,7 @@ pub async fn supervise(
             return Ok(Supervised { exit, duration: started.elapsed() });
         }
     };
+    remember_session(child.pid, &program.env);
     let group = Group::of(&child);
     let stdin = child.stdin.take();
     let mut pipes = Pipes::of(&mut child);

@@ -1,17 +1,20 @@
 //! Processes that outlive the one that started them: found by a mark in their environment, by having become our
-//! children, or by a file they hold.
+//! children, by their session, or by a file they hold.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, waitpid};
 use tokio::time::{Instant, sleep};
 
 use super::adoption;
 use super::identity::Identity;
-use super::platform::{Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes};
+use super::platform::{LISTS_PROCESSES, Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes};
 
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
@@ -38,7 +41,10 @@ impl Trail {
 
     /// Ends what is left: TERM, grace, KILL. Says whom it found.
     pub async fn end(&self, grace: Duration) -> Vec<String> {
-        self.end_those(grace, || self.orphans().into_iter().chain(marked(&self.mark)).collect()).await
+        let left = || self.orphans().into_iter().chain(marked(&self.mark)).chain(self.members_of_sessions()).collect();
+        let names = self.end_those(grace, left).await;
+        sessions().retain(|session| !session.is_of(&self.mark));
+        names
     }
 
     /// The same after a child that has been waited for: if we adopt, whoever is left of it is below us by now, and
@@ -83,20 +89,57 @@ impl Trail {
         adoption::with_descendants(&orphans)
     }
 
+    /// Whoever is still in a session that the work began, on a system where orphans are not adopted.
+    fn members_of_sessions(&self) -> Vec<u32> {
+        let leaders: Vec<u32> = sessions().iter().filter(|session| session.is_of(&self.mark)).map(|session| session.leader).collect();
+        if leaders.is_empty() {
+            return Vec::new();
+        }
+        let session_of = |pid: u32| getsid(Some(Pid::from_raw(pid.cast_signed())?)).ok();
+        others().filter(|&pid| session_of(pid).is_some_and(|id| leaders.contains(&id.as_raw_nonzero().get().cast_unsigned()))).collect()
+    }
+
     /// Whether it bears the mark of other work that is under way.
     fn is_of_others(&self, pid: u32) -> bool {
         has_entry(pid, &self.name) && !has_entry(pid, &self.mark)
     }
 }
 
-/// The processes, but for this one, that have the file open.
-#[must_use]
-pub fn holders_of(path: &Path) -> Vec<u32> {
-    let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
-    others().filter(|pid| has_open(*pid, &wanted)).collect()
+/// A session that we began for a piece of work.
+struct Session {
+    leader: u32,
+    env: Vec<(OsString, OsString)>,
 }
 
-/// The processes, but for this one, that hold a lock on the file; who only reads it does not.
+impl Session {
+    fn is_of(&self, mark: &str) -> bool {
+        let entry = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        self.env.iter().any(|variable| entry(variable).starts_with(mark.as_bytes()))
+    }
+}
+
+/// Those whose work is under way, on a system where orphans are not adopted.
+static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
+fn sessions() -> MutexGuard<'static, Vec<Session>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Remembers the session of a child until the work that it belongs to by its environment ends.
+pub(super) fn remember_session(leader: Pid, env: &[(OsString, OsString)]) {
+    if LISTS_PROCESSES && !adoption::adopts() {
+        sessions().push(Session { leader: leader.as_raw_nonzero().get().cast_unsigned(), env: env.to_vec() });
+    }
+}
+
+/// The processes, but for this one, that have the file open; none if this system cannot tell.
+#[must_use]
+pub fn holders_of(path: &Path) -> Option<Vec<u32>> {
+    let Ok(wanted) = fs::metadata(path) else { return Some(Vec::new()) };
+    LISTS_PROCESSES.then(|| others().filter(|pid| has_open(*pid, &wanted)).collect())
+}
+
+/// The processes, but for this one, that hold a lock on the file, as far as the system tells; one that only reads it does not.
 #[must_use]
 pub fn lockers_of(path: &Path) -> Vec<u32> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
@@ -106,7 +149,7 @@ pub fn lockers_of(path: &Path) -> Vec<u32> {
 /// Whether a process of that id exists and has not ended.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    Stat::of(pid).is_some_and(|stat| !stat.has_ended())
+    Stat::of(pid).is_some_and(|stat| !stat.has_ended)
 }
 
 /// Ends these processes: TERM, grace, KILL.

@@ -6,11 +6,12 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::signal::unix::SignalKind;
 
-use super::adoption::with_descendants;
+use super::adoption::{started, with_descendants};
 use super::interrupt::{Listener, stop_as_usual};
+use super::platform::LISTS_PROCESSES;
 
 /// How often to look for processes that were forked meanwhile.
 const ROUNDS: u32 = 5;
@@ -45,8 +46,7 @@ impl Suspension {
         let began = Instant::now();
         let mut stopped: Vec<u32> = Vec::new();
         for _ in 0..ROUNDS {
-            let own = std::process::id();
-            let found: Vec<u32> = with_descendants(&[own]).into_iter().filter(|pid| *pid != own && !stopped.contains(pid)).collect();
+            let found: Vec<u32> = below().into_iter().filter(|pid| !stopped.contains(pid)).collect();
             if found.is_empty() {
                 break;
             }
@@ -59,8 +59,14 @@ impl Suspension {
     }
 }
 
+/// Everything below us; where processes cannot be listed, the children that we started, for their groups.
+fn below() -> Vec<u32> {
+    let own = std::process::id();
+    if LISTS_PROCESSES { with_descendants(&[own]).into_iter().filter(|pid| *pid != own).collect() } else { started() }
+}
+
 fn signal(pids: &[u32], signal: Signal) {
     for pid in pids.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
-        let _ = kill_process(pid, signal);
+        let _ = if LISTS_PROCESSES { kill_process(pid, signal) } else { kill_process_group(pid, signal) };
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
+use tokio::time::sleep;
 
 use crate::process::{self, Identity, lockers_of};
 use crate::safe_read;
@@ -30,7 +31,7 @@ pub struct Lock {
 pub enum Holder {
     /// A git-ralph that is alive.
     Owner(u32),
-    /// What a dead one left.
+    /// What a dead one left; none, if the system does not say which processes hold a lock.
     Orphans(Vec<u32>),
 }
 
@@ -70,6 +71,7 @@ impl Lock {
         for _ in 0..ROUNDS {
             match take()? {
                 // While some are being ended, others may be born.
+                Err(Holder::Orphans(pids)) if pids.is_empty() => sleep(ORPHAN_GRACE / ROUNDS).await,
                 Err(Holder::Orphans(pids)) => process::end(&pids, ORPHAN_GRACE).await,
                 other => return Ok(other),
             }

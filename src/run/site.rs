@@ -6,6 +6,7 @@ use super::{ChangeReader, Holder, Lock, Store};
 use crate::config::{Environment, GitConfig, git_config};
 use crate::error::Problem;
 use crate::git::{Git, Repo};
+use crate::shell_word::quoted;
 
 /// The repository, with everything around it that a run needs.
 #[derive(Clone, Debug)]
@@ -49,6 +50,10 @@ impl Site {
             Ok(lock) => Ok(lock),
             Err(Holder::Owner(pid)) => {
                 bail!(Problem::refused(format!("another git ralph (process {pid}) is working in this work tree")).hint("git ralph stop"))
+            }
+            Err(Holder::Orphans(pids)) if pids.is_empty() => {
+                let told = "processes of a killed run hold its lock, and this system does not say which; end them and try again";
+                bail!(Problem::refused(told).hint(format!("fuser {}", quoted(&path.display().to_string()))))
             }
             Err(Holder::Orphans(pids)) => {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();

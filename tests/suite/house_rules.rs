@@ -195,8 +195,10 @@ fn what_decides_does_no_io_and_does_not_wait() {
 }
 
 /// The files that may contain unsafe code, each with the reason.
-const UNSAFE: [(&str, &str); 2] = [
+const UNSAFE: [(&str, &str); 4] = [
+    ("src/relocate.rs", "no safe function makes a special file on macOS"),
     ("src/process/interrupt.rs", "no safe function tells whether a signal is ignored"),
+    ("src/process/platform/macos.rs", "libproc has no safe interface"),
     ("src/process/launch.rs", "no safe function starts a child in a session of its own without a fork"),
 ];
 

@@ -324,6 +324,9 @@ impl World {
     }
 }
 
+/// The highest number that a signal may have on any system.
+const LAST_SIGNAL: i32 = 64;
+
 /// A program that ignores and blocks no signal, whatever our own starter ignores or blocks: `nohup`, or a script that ends with `&`.
 #[expect(unsafe_code, reason = "dispositions and mask have no safe interface")]
 pub fn program_from_scratch(program: impl AsRef<OsStr>) -> Command {
@@ -331,7 +334,7 @@ pub fn program_from_scratch(program: impl AsRef<OsStr>) -> Command {
     // SAFETY: after a fork only such calls are made as may be made then; the set is a plain struct that is filled in first.
     unsafe {
         command.pre_exec(|| {
-            for signal in 1..=libc::SIGRTMAX() {
+            for signal in 1..=LAST_SIGNAL {
                 // Of some this cannot be asked: those that nobody can ignore, and those that are libc's own.
                 libc::signal(signal, libc::SIG_DFL);
             }

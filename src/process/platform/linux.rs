@@ -1,46 +1,35 @@
 //! Linux: what `/proc` tells, and orphans that become our children.
 
-use std::ffi::c_short;
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
+
+use super::Stat;
 
 /// How often the kernel's list of our children is read for two of the same.
 const READINGS: u32 = 8;
 
-/// Starts a child in a session of its own.
-pub const SPAWN_SETSID: c_short = libc::POSIX_SPAWN_SETSID;
+/// What this system cannot do for a run: nothing that we need.
+pub const MISSING: &[&str] = &[];
 
-/// The facts about a process in `/proc/<pid>/stat`.
-pub struct Stat {
-    state: char,
-    /// The id of its parent.
-    pub parent: u32,
-    /// Its start time, in clock ticks since the machine started.
-    pub born: u64,
+/// Whether the processes of the machine can be listed, with what they have open.
+pub const LISTS_PROCESSES: bool = true;
+
+/// The process that has this id now; none if there is no such process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    // The name of the program need not be valid text.
+    parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
-impl Stat {
-    /// The process that has this id now; none if there is no such process.
-    pub fn of(pid: u32) -> Option<Self> {
-        // The name of the program need not be valid text.
-        Self::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
-    }
-
-    /// Whether it has ended and only waits for its parent to notice.
-    pub fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        // The name in parentheses may contain anything, so we count from the last parenthesis: state, parent, …, start time.
-        let mut fields = text.rsplit_once(") ")?.1.split(' ');
-        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-        Some(Stat { state, parent, born: fields.nth(17)?.parse().ok()? })
-    }
+fn parse(text: &str) -> Option<Stat> {
+    // The name in parentheses may contain anything, so we count from the last parenthesis: state, parent, …, start time.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+    Some(Stat { parent, born: fields.nth(17)?.parse().ok()?, has_ended: matches!(state, 'Z' | 'X') })
 }
 
 /// The ids of all processes.
@@ -62,6 +51,11 @@ pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
         let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
         same && fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
     })
+}
+
+/// Whether a process has the file of that name open.
+pub fn holds(pid: u32, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|wanted| has_open(pid, &wanted))
 }
 
 fn is_same(file: &Metadata, wanted: &Metadata) -> bool {
@@ -88,6 +82,11 @@ pub fn name_of(pid: u32) -> String {
 /// The executable that a process runs.
 pub fn executable_of(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// What to start as a child whose working directory is another: its path is looked up there.
+pub fn launch_path(program: OsString, _cwd: &Path) -> OsString {
+    program
 }
 
 /// Lets a process adopt orphans below it, or stops that; says whether they are adopted now.
@@ -146,16 +145,10 @@ mod tests {
     fn the_name_of_a_program_confuses_nobody() {
         for name in ["sh", "a b", "(x) S 1 2", ")", "x) Z 7"] {
             let line = format!("12 ({name}) S 34 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5678 9 10 11\n");
-            let stat = Stat::parse(&line).unwrap();
-            assert_eq!((stat.parent, stat.born, stat.has_ended()), (34, 5678, false), "{name}");
+            let stat = parse(&line).unwrap();
+            assert_eq!((stat.parent, stat.born, stat.has_ended), (34, 5678, false), "{name}");
         }
-        assert!(Stat::parse("12 (sh) Z 34 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5678 9").unwrap().has_ended());
-        assert!(Stat::parse("").is_none() && Stat::parse("12 (sh) S").is_none());
-    }
-
-    #[test]
-    fn we_are_the_child_of_our_parent_and_alive() {
-        let stat = Stat::of(std::process::id()).unwrap();
-        assert_eq!((stat.parent, stat.has_ended()), (std::os::unix::process::parent_id(), false));
+        assert!(parse("12 (sh) Z 34 12 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5678 9").unwrap().has_ended);
+        assert!(parse("").is_none() && parse("12 (sh) S").is_none());
     }
 }

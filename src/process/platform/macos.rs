@@ -1,0 +1,202 @@
+//! macOS: processes as `libproc` lists them. The kernel gives orphans to launchd, and hides the environment of system programs.
+
+use std::ffi::{OsStr, OsString, c_int, c_void};
+use std::fs::{File, Metadata};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::Stat;
+use super::process_arguments::environment;
+pub use super::set_umask::umask;
+
+/// What this system cannot do for a run.
+pub const MISSING: &[&str] =
+    &["find a process that has left the session of its agent or gate, unless it still has the environment and is no program of macOS"];
+
+/// Whether the processes of the machine can be listed, with what they have open.
+pub const LISTS_PROCESSES: bool = true;
+
+/// A question to `proc_pidfdinfo`, which the libc crate does not have: what is known of an open file.
+const PIDFD_VNODE_INFO: c_int = 1;
+/// In the flags of an open file: it may be written to.
+const WRITABLE: u32 = 2;
+
+/// The answer to that question, as the system defines it.
+#[repr(C)]
+struct OpenFile {
+    flags: u32,
+    _status: u32,
+    _offset: libc::off_t,
+    _kind: i32,
+    _guard_flags: u32,
+    vnode: libc::vnode_info,
+}
+
+/// The process that has this id now; none if there is no such process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    // The 1 asks for processes that have ended, too.
+    let Some(info) = pid_info::<libc::proc_bsdinfo>(pid, libc::PROC_PIDTBSDINFO, 1) else {
+        // The system tells nothing of another user's process but that it is there.
+        let exists = matches!(test_kill_process(Pid::from_raw(pid.cast_signed())?), Ok(()) | Err(Errno::PERM));
+        return exists.then_some(Stat { parent: 0, born: 0, has_ended: false });
+    };
+    let born = info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec;
+    Some(Stat { parent: info.pbi_ppid, born, has_ended: info.pbi_status == libc::SZOMB })
+}
+
+/// The ids of all processes.
+pub fn processes() -> impl Iterator<Item = u32> {
+    #[expect(unsafe_code, reason = "libproc has no safe interface")]
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let list = |buffer: *mut c_void, size: c_int| unsafe { libc::proc_listallpids(buffer, size) };
+    pids(list).into_iter()
+}
+
+/// Our children by the kernel's own list.
+pub fn own_children() -> Option<Vec<u32>> {
+    let own = std::process::id().cast_signed();
+    #[expect(unsafe_code, reason = "libproc has no safe interface")]
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let list = |buffer: *mut c_void, size: c_int| unsafe { libc::proc_listchildpids(own, buffer, size) };
+    Some(pids(list))
+}
+
+/// The ids that a call lists: it is asked for their number first, and there may be more of them a moment later.
+fn pids(list: impl Fn(*mut c_void, c_int) -> c_int) -> Vec<u32> {
+    let expected = usize::try_from(list(ptr::null_mut(), 0)).unwrap_or(0);
+    let mut pids = vec![0_u32; expected + 64];
+    let size = c_int::try_from(size_of_val(pids.as_slice())).unwrap_or(c_int::MAX);
+    let found = usize::try_from(list(pids.as_mut_ptr().cast(), size)).unwrap_or(0);
+    pids.truncate(found);
+    pids.retain(|pid| *pid != 0);
+    pids
+}
+
+/// Whether a process has a file open.
+pub fn has_open(pid: u32, wanted: &Metadata) -> bool {
+    open_files(pid).iter().any(|file| is_same(file, wanted))
+}
+
+/// Whether a process may hold a lock on a file. The system does not tell locks, but a process that only reads the file has it open for
+/// reading only.
+pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
+    open_files(pid).iter().any(|file| is_same(file, wanted) && file.flags & WRITABLE != 0)
+}
+
+/// Whether a process has the file of that name open.
+pub fn holds(pid: u32, path: &Path) -> bool {
+    path.metadata().is_ok_and(|wanted| has_open(pid, &wanted))
+}
+
+/// The number of a device has 32 bits, which the standard library extends.
+fn is_same(file: &OpenFile, wanted: &Metadata) -> bool {
+    let stat = &file.vnode.vi_stat;
+    stat.vst_ino == wanted.ino() && u64::from(stat.vst_dev) == wanted.dev() & u64::from(u32::MAX)
+}
+
+/// The files that a process has open.
+fn open_files(pid: u32) -> Vec<OpenFile> {
+    let files = descriptors(pid).into_iter().filter(|file| file.proc_fdtype == libc::PROX_FDTYPE_VNODE.cast_unsigned());
+    files.filter_map(|file| open_file(pid, file.proc_fd)).collect()
+}
+
+#[expect(unsafe_code, reason = "libproc has no safe interface")]
+fn descriptors(pid: u32) -> Vec<libc::proc_fdinfo> {
+    let each = size_of::<libc::proc_fdinfo>();
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let list = |buffer: *mut c_void, size| unsafe { libc::proc_pidinfo(pid.cast_signed(), libc::PROC_PIDLISTFDS, 0, buffer, size) };
+    let expected = usize::try_from(list(ptr::null_mut(), 0)).unwrap_or(0) / each;
+    let mut found: Vec<libc::proc_fdinfo> = Vec::with_capacity(expected + 64);
+    let size = c_int::try_from(found.capacity() * each).unwrap_or(c_int::MAX);
+    let written = usize::try_from(list(found.as_mut_ptr().cast(), size)).unwrap_or(0) / each;
+    // SAFETY: the call has written this many elements, for all of which there was room.
+    unsafe { found.set_len(written.min(found.capacity())) };
+    found
+}
+
+#[expect(unsafe_code, reason = "libproc has no safe interface")]
+fn open_file(pid: u32, descriptor: c_int) -> Option<OpenFile> {
+    let mut answer = MaybeUninit::<OpenFile>::uninit();
+    let size = c_int::try_from(size_of::<OpenFile>()).ok()?;
+    // SAFETY: the call writes no more bytes than there are in the answer, which is used only if it was written as a whole.
+    unsafe {
+        let written = libc::proc_pidfdinfo(pid.cast_signed(), descriptor, PIDFD_VNODE_INFO, answer.as_mut_ptr().cast(), size);
+        (written == size).then(|| answer.assume_init())
+    }
+}
+
+#[expect(unsafe_code, reason = "libproc has no safe interface")]
+fn pid_info<T>(pid: u32, question: c_int, detail: u64) -> Option<T> {
+    let mut answer = MaybeUninit::<T>::uninit();
+    let size = c_int::try_from(size_of::<T>()).ok()?;
+    // SAFETY: the call writes no more bytes than there are in the answer, which is used only if it was written as a whole.
+    unsafe {
+        let written = libc::proc_pidinfo(pid.cast_signed(), question, detail, answer.as_mut_ptr().cast(), size);
+        (written == size).then(|| answer.assume_init())
+    }
+}
+
+/// Whether the environment that a process was started with has an entry that begins like this. That of a program of macOS is hidden.
+pub fn has_entry(pid: u32, start: &str) -> bool {
+    arguments(pid).is_some_and(|answer| environment(&answer).any(|entry| entry.starts_with(start.as_bytes())))
+}
+
+#[expect(unsafe_code, reason = "sysctl has no safe interface")]
+fn arguments(pid: u32) -> Option<Vec<u8>> {
+    let mut limit: c_int = 0;
+    let mut size = size_of::<c_int>();
+    let mut name = [libc::CTL_KERN, libc::KERN_ARGMAX];
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let asked = unsafe { libc::sysctl(name.as_mut_ptr(), 2, (&raw mut limit).cast(), &raw mut size, ptr::null_mut(), 0) };
+    let mut answer = vec![0; usize::try_from(limit).ok().filter(|limit| asked == 0 && *limit > 0)?];
+    let mut size = answer.len();
+    let mut name = [libc::CTL_KERN, libc::KERN_PROCARGS2, pid.cast_signed()];
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let asked = unsafe { libc::sysctl(name.as_mut_ptr(), 3, answer.as_mut_ptr().cast(), &raw mut size, ptr::null_mut(), 0) };
+    answer.truncate(size);
+    (asked == 0).then_some(answer)
+}
+
+/// Whether a process is in a PID namespace below ours: macOS has none.
+pub fn is_in_namespace(_pid: u32) -> bool {
+    false
+}
+
+/// The name of the program that a process runs.
+pub fn name_of(pid: u32) -> String {
+    let path = executable_of(pid).unwrap_or_default();
+    path.file_name().unwrap_or(OsStr::new("process")).to_string_lossy().into_owned()
+}
+
+/// The executable that a process runs.
+#[expect(unsafe_code, reason = "libproc has no safe interface")]
+pub fn executable_of(pid: u32) -> Option<PathBuf> {
+    let mut path = vec![0_u8; usize::try_from(libc::PROC_PIDPATHINFO_MAXSIZE).ok()?];
+    let size = u32::try_from(path.len()).ok()?;
+    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    let length = unsafe { libc::proc_pidpath(pid.cast_signed(), path.as_mut_ptr().cast(), size) };
+    path.truncate(usize::try_from(length).ok().filter(|length| *length > 0)?);
+    Some(PathBuf::from(OsString::from_vec(path)))
+}
+
+/// What to start as a child whose working directory is another. The system may look a relative path up where we are.
+pub fn launch_path(program: OsString, cwd: &Path) -> OsString {
+    cwd.join(program).into_os_string()
+}
+
+/// Lets a process adopt orphans below it: not possible.
+pub fn set_adopter(_adopter: Option<Pid>) -> bool {
+    false
+}
+
+/// Where an open file or directory is now, if it can be told.
+pub fn path_of(file: &File) -> Option<PathBuf> {
+    let path = rustix::fs::getpath(file).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+}

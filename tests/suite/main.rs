@@ -42,6 +42,7 @@ mod messages;
 mod notifications;
 mod output;
 mod own_state;
+mod package;
 mod plain_words;
 mod prompts;
 mod properties;

@@ -56,8 +56,9 @@ pub async fn manual(environment: &Environment) -> Check {
 /// Whether shells can complete.
 pub fn completion(environment: &Environment) -> Check {
     let name = "completion";
-    let system = ["/usr", "/usr/local"].map(|prefix| Places::below(Path::new(prefix)));
-    let places: Vec<Places> = Places::all_of_user(environment).unwrap_or_default().into_iter().chain(system).collect();
+    let system = ["/usr", "/usr/local", "/opt/homebrew"].map(|prefix| Places::below(Path::new(prefix)));
+    let debian = Places { zsh: "/usr/share/zsh/vendor-completions".into(), ..Places::below(Path::new("/usr")) };
+    let places: Vec<Places> = Places::all_of_user(environment).unwrap_or_default().into_iter().chain(system).chain([debian]).collect();
     let states: Vec<(&str, Option<State>)> = ["bash", "zsh", "fish"].into_iter().map(|shell| (shell, state(&places, shell))).collect();
     let of =
         |wanted: Option<State>| states.iter().filter(|(_, state)| *state == wanted).map(|(shell, _)| *shell).collect::<Vec<_>>().join(", ");

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, kill_process_group, test_kill_process_group, waitpid};
 use tokio::time::{Instant, sleep};
 
 use super::adoption;
@@ -127,9 +128,36 @@ fn sessions() -> MutexGuard<'static, Vec<Session>> {
 
 /// Remembers the session of a child until the work that it belongs to by its environment ends.
 pub(super) fn remember_session(leader: Pid, env: &[(OsString, OsString)]) {
-    if LISTS_PROCESSES && !adoption::adopts() {
-        sessions().push(Session { leader: leader.as_raw_nonzero().get().cast_unsigned(), env: env.to_vec() });
+    let leader = leader.as_raw_nonzero().get().cast_unsigned();
+    if !LISTS_PROCESSES {
+        record_group(leader);
+    } else if !adoption::adopts() {
+        sessions().push(Session { leader, env: env.to_vec() });
     }
+}
+
+/// The file that gets the process groups that we start, for a process that comes after our death.
+static GROUPS: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Records the process groups that we start from now on in this file, one per line, where processes cannot be listed.
+pub fn record_groups_in(file: Option<PathBuf>) {
+    *GROUPS.lock().unwrap_or_else(PoisonError::into_inner) = file.filter(|_| !LISTS_PROCESSES);
+}
+
+fn record_group(leader: u32) {
+    if let Some(file) = &*GROUPS.lock().unwrap_or_else(PoisonError::into_inner) {
+        // Without the record a killed run has to be ended by hand; the run itself is none the worse.
+        let _ = OpenOptions::new().append(true).open(file).and_then(|mut file| writeln!(file, "{leader}"));
+    }
+}
+
+/// The process groups in such a file that are still there. The system does not reuse the id of a group that has members.
+#[must_use]
+pub fn recorded_groups(text: &str) -> Vec<u32> {
+    if LISTS_PROCESSES {
+        return Vec::new();
+    }
+    text.lines().filter_map(|line| line.parse().ok()).filter(|&group| is_there(group)).collect()
 }
 
 /// The processes, but for this one, that have the file open; none if this system cannot tell.
@@ -152,7 +180,7 @@ pub fn is_alive(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| !stat.has_ended)
 }
 
-/// Ends these processes: TERM, grace, KILL.
+/// Ends these processes, or the groups that they led where processes cannot be listed: TERM, grace, KILL.
 pub async fn end(pids: &[u32], grace: Duration) {
     signal_all(pids, Signal::TERM);
     if !gone_within(pids, grace).await {
@@ -166,7 +194,7 @@ pub async fn end(pids: &[u32], grace: Duration) {
 
 async fn gone_within(pids: &[u32], limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
-    while pids.iter().any(|&pid| is_alive(pid)) {
+    while pids.iter().any(|&pid| is_there(pid)) {
         if Instant::now() >= deadline {
             return false;
         }
@@ -175,9 +203,14 @@ async fn gone_within(pids: &[u32], limit: Duration) -> bool {
     true
 }
 
+/// Whether a process that is to be ended is there; where processes cannot be listed, whether its group is.
+fn is_there(pid: u32) -> bool {
+    if LISTS_PROCESSES { is_alive(pid) } else { Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process_group(pid).is_ok()) }
+}
+
 fn signal_all(pids: &[u32], signal: Signal) {
     for pid in pids.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
-        let _ = kill_process(pid, signal);
+        let _ = if LISTS_PROCESSES { kill_process(pid, signal) } else { kill_process_group(pid, signal) };
     }
 }
 

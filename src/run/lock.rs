@@ -49,7 +49,7 @@ impl Lock {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).with_context(cannot)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(path))),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder(path, owner_file.as_deref()))),
             Err(error) => return Err(error).with_context(cannot),
         }
         if let Some(owner) = owner_file.as_deref().and_then(owner_in).filter(|owner| *owner != Identity::own()) {
@@ -59,6 +59,7 @@ impl Lock {
         file.write_all(format!("{}\n", Identity::own()).as_bytes())?;
         fcntl_setfd(&file, FdFlags::empty()).with_context(cannot)?;
         let owner_file = owner_file.filter(|file| note_owner(file).is_ok());
+        process::record_groups_in(owner_file.clone());
         Ok(Ok(Lock { file, owner_file }))
     }
 
@@ -94,7 +95,7 @@ impl Lock {
 
 /// The living process that a file names.
 fn owner_in(file: &Path) -> Option<Identity> {
-    let identity: Identity = safe_read::text(file).ok()?.parse().ok()?;
+    let identity: Identity = safe_read::text(file).ok()?.lines().next()?.parse().ok()?;
     identity.is_alive().then_some(identity)
 }
 
@@ -107,6 +108,7 @@ fn note_owner(file: &Path) -> io::Result<()> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        process::record_groups_in(None);
         if let Some(file) = &self.owner_file {
             let _ = fs::remove_file(file);
         }
@@ -116,13 +118,17 @@ impl Drop for Lock {
 }
 
 /// A git-ralph among the holders is the owner, whatever the file says: it may be about to write itself down.
-fn holder(path: &Path) -> Holder {
+fn holder(path: &Path, owner_file: Option<&Path>) -> Holder {
     if let Some(owner) = Lock::owner(path) {
         return Holder::Owner(owner);
     }
     let holders = lockers_of(path);
     match holders.iter().find(|pid| process::is_same_program(**pid)) {
         Some(owner) => Holder::Owner(*owner),
+        None if holders.is_empty() => {
+            let noted = owner_file.and_then(|file| safe_read::text(file).ok()).unwrap_or_default();
+            Holder::Orphans(process::recorded_groups(&noted))
+        }
         None => Holder::Orphans(holders),
     }
 }

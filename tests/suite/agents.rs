@@ -186,6 +186,7 @@ fn an_agent_that_takes_too_long_is_ended_and_told_so() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
     let world = World::new();
     world.stories(1, "max-retries = 0");
@@ -203,6 +204,7 @@ fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     let world = World::new();
     world.stories(1, "");
@@ -235,6 +237,7 @@ fn survivors(world: &World) -> Vec<String> {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
     let world = World::new();
     world.stories(1, "");
@@ -247,6 +250,7 @@ fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
@@ -262,6 +266,7 @@ fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started() {
     let world = World::new();
     world.stories(1, "");
@@ -277,6 +282,7 @@ fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_starte
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 fn orphans_that_end_by_themselves_are_reaped_while_the_agent_works() {
     let world = World::new();
     world.stories(1, "");
@@ -296,6 +302,7 @@ fn orphans_that_end_by_themselves_are_reaped_while_the_agent_works() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 fn an_orphan_of_a_gate_is_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");
@@ -401,6 +408,7 @@ fn limits_without_measure_are_no_panic() {
 }
 
 #[test]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 fn what_a_gate_leaves_running_is_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");

@@ -265,3 +265,18 @@ fn every_file_that_the_documents_for_contributors_name_is_there() {
         assert!(named > 10, "{document} names only {named} files");
     }
 }
+
+/// With what every Unix has, a test may be left out only if it says what it needs Linux for.
+#[test]
+fn every_test_that_only_linux_can_pass_says_why() {
+    let mut named = 0;
+    for (path, text) in sources("tests").into_iter().filter(|(path, _)| !path.ends_with("house_rules.rs")) {
+        for line in text.lines().filter(|line| line.contains("cfg_attr(ralph_portable")) {
+            let why =
+                line.trim().strip_prefix("#[cfg_attr(ralph_portable, ignore = \"needs Linux: ").and_then(|rest| rest.strip_suffix("\")]"));
+            assert!(why.is_some_and(|why| why.len() > 20), "{}: {line}", path.display());
+            named += 1;
+        }
+    }
+    assert!(named > 0, "no test needs Linux any more");
+}

@@ -141,7 +141,8 @@ fn every_dependency_has_a_licence_and_a_source_that_deny_toml_allows_and_a_compi
     let banned: Vec<&str> = deny["bans"]["deny"].as_array().unwrap().iter().map(|ban| ban["name"].as_str().unwrap()).collect();
     let host = cargo(&["-vV"]);
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-    let told: Value = serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", host])).unwrap();
+    let told: Value =
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", host])).unwrap();
     let packages = told["packages"].as_array().unwrap();
     assert!(packages.len() > 50, "only {} packages", packages.len());
     let number = |version: &str| -> Vec<u32> { version.split('.').map(|number| number.parse().unwrap()).take(2).collect() };

@@ -1004,7 +1004,7 @@ const TABLE: &[(&str, &str, &str)] = &[
 ];
 
 fn page() -> String {
-    let mut page = "# Reliability\n\nWhat can go wrong during a run, what git-ralph does about it, and the test in `tests/suite/` that shows it. The tables come from\n`tests/suite/reliability.rs`; `RALPH_BLESS=1 cargo test reliability` rewrites this page. What is not covered is in [limits](limits.md).\nThe idea behind the tables is in [what is never lost](never-lost.md).\n".to_owned();
+    let mut page = "# Reliability\n\nWhat can go wrong during a run, what git-ralph does about it, and the test in `tests/suite/` that shows it. The tables come from\n`tests/suite/reliability.rs`; `RALPH_BLESS=1 cargo test reliability` rewrites this page. What is not covered is in [limits](limits.md),\nwith what is different on [other systems than Linux](limits.md#other-systems-than-linux). The idea behind the tables is in [what is never lost](never-lost.md).\n".to_owned();
     for (hazard, happens, test) in TABLE {
         if test.is_empty() {
             let _ = write!(page, "\n## {hazard}\n\n| hazard | what happens | test |\n|---|---|---|\n");

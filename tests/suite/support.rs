@@ -373,10 +373,8 @@ impl Running {
         let started = Instant::now();
         let mut peak = 0;
         loop {
-            let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
             // A process that has ended has no memory any more.
-            let Some(now) = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()) else { break };
+            let Some(now) = memory(self.pid()) else { break };
             peak = peak.max(now);
             if started.elapsed() > LIMIT {
                 break;
@@ -421,9 +419,36 @@ fn path_without_clients() -> String {
     path.split(':').filter(|dir| !has_client(dir)).collect::<Vec<_>>().join(":")
 }
 
-/// Whether a process has ended; one that nobody has reaped yet counts as ended.
+/// The most memory that a process ever had, in kB.
+#[cfg(target_os = "linux")]
+fn memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// The memory that a process has, in kB.
+#[cfg(not(target_os = "linux"))]
+fn memory(pid: u32) -> Option<u64> {
+    told_by_ps("rss=", &pid.to_string()).parse().ok().filter(|kilobytes| *kilobytes > 0)
+}
+
+/// Whether a process has ended; one that waits to be reaped counts as ended.
+#[cfg(target_os = "linux")]
 pub fn is_gone(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, |stat| stat.contains(") Z "))
+}
+
+/// Whether a process has ended; one that waits to be reaped counts as ended.
+#[cfg(not(target_os = "linux"))]
+pub fn is_gone(pid: &str) -> bool {
+    let state = told_by_ps("stat=", pid.trim());
+    state.is_empty() || state.starts_with('Z')
+}
+
+#[cfg(not(target_os = "linux"))]
+fn told_by_ps(field: &str, pid: &str) -> String {
+    let output = program_from_scratch("ps").args(["-o", field, "-p", pid]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Shell words that commit another text of a file on the original branch, touching no file; `text` is one for `printf`.

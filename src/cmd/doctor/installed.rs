@@ -6,11 +6,17 @@ use std::time::Duration;
 use crate::config::Environment;
 use crate::git::Git;
 use crate::install::{Places, State};
-use crate::process::{Exit, Program, capture};
+use crate::process::{Exit, MISSING, Program, capture};
 use crate::report::{Check, Health};
 
 /// The oldest git that the tests are run with.
 const OLDEST: (u32, u32) = (2, 39);
+/// What git-ralph uses of git or runs into, and the git that has it first.
+const LEARNED: [((u32, u32), &str); 3] = [
+    ((2, 36), "core.fsync, which puts a checkpoint on the disk"),
+    ((2, 38), "git merge-tree --write-tree, which isolated runs land with"),
+    ((2, 45), "repositories whose refs are in the reftable format"),
+];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which git there is.
@@ -24,10 +30,25 @@ pub async fn git(environment: &Environment) -> Check {
     };
     let needed = format!("git {}.{} or later is needed", OLDEST.0, OLDEST.1);
     match numbers(&version) {
-        Some(found) if found < OLDEST => Check::new("git", Health::Red, format!("{version}, {needed}")).fixed_by("update git"),
-        Some(_) => Check::new("git", Health::Green, version),
+        Some(found) if found < OLDEST => {
+            Check::new("git", Health::Red, format!("{version}, {needed}{}", lacking(found))).fixed_by("update git")
+        }
+        Some(found) => Check::new("git", Health::Green, format!("{version}{}", lacking(found))),
         None => Check::new("git", Health::Note, format!("{version}, of which the version is not known; {needed}")),
     }
+}
+
+/// What a git of this version does not have yet, as the end of a sentence.
+fn lacking(found: (u32, u32)) -> String {
+    let lacks: Vec<String> =
+        LEARNED.iter().filter(|(since, _)| found < *since).map(|((major, minor), what)| format!("{what} ({major}.{minor})")).collect();
+    if lacks.is_empty() { String::new() } else { format!("; lacks {}", lacks.join("; ")) }
+}
+
+/// What this system cannot do for a run; nothing to report where it can do everything.
+pub fn system() -> Vec<Check> {
+    let told = |what: &&str| Check::new("system", Health::Note, format!("on this system git-ralph cannot {what}"));
+    MISSING.iter().map(told).collect()
 }
 
 fn numbers(version: &str) -> Option<(u32, u32)> {
@@ -94,5 +115,13 @@ mod tests {
         assert_eq!(numbers("git version 2.47.3"), Some((2, 47)));
         assert_eq!(numbers("git version 3.0.rc1"), Some((3, 0)));
         assert_eq!(numbers("hub version 2"), None);
+    }
+
+    #[test]
+    fn an_older_git_is_told_what_it_lacks() {
+        assert_eq!(lacking((2, 45)), "");
+        assert_eq!(lacking((2, 39)), "; lacks repositories whose refs are in the reftable format (2.45)");
+        assert!(lacking((2, 37)).contains("merge-tree --write-tree") && !lacking((2, 37)).contains("core.fsync"));
+        assert!(lacking((1, 9)).contains("core.fsync"));
     }
 }

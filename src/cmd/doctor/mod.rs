@@ -17,6 +17,7 @@ use crate::report::{Check, Health, doctor_json, doctor_text, output};
 /// Checks everything; outside of a repository, what can be checked there.
 pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> {
     let mut checks = vec![installed::git(&environment).await];
+    checks.extend(installed::system());
     match Context::open(environment.clone()).await {
         Ok(context) => {
             checks.extend(repository::checks(&context).await);

@@ -17,7 +17,7 @@ pub use super::set_umask::umask;
 pub const MISSING: &[&str] = &[
     "find a process that has left the process group of its agent or gate",
     "tell whether a git lock file was left by a process that died, so it stays until you remove it",
-    "end the agent of a git-ralph that was killed by SIGKILL",
+    "end what a git-ralph that was killed left running, but for the process groups of its agents and gates",
 ];
 
 /// Whether the processes of the machine can be listed, with what they have open.

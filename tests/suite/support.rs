@@ -372,9 +372,8 @@ impl Running {
     pub fn finish_and_measure(self) -> (Output, u64) {
         let started = Instant::now();
         let mut peak = 0;
-        loop {
-            // A process that has ended has no memory any more.
-            let Some(now) = memory(self.pid()) else { break };
+        // A process that has ended has no memory any more.
+        while let Some(now) = memory(self.pid()) {
             peak = peak.max(now);
             if started.elapsed() > LIMIT {
                 break;

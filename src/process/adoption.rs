@@ -84,7 +84,7 @@ fn listed(list: &'static Mutex<Vec<Pid>>) -> MutexGuard<'static, Vec<Pid>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The children that we started and whose end nobody has taken note of.
+/// The children that we started and have not reaped.
 pub(super) fn started() -> Vec<u32> {
     listed(&STARTED).iter().map(|child| child.as_raw_nonzero().get().cast_unsigned()).collect()
 }

@@ -90,7 +90,7 @@ impl Trail {
         adoption::with_descendants(&orphans)
     }
 
-    /// Whoever is still in a session that the work began, on a system where orphans are not adopted.
+    /// The processes that are still in a session that the work began, on a system where orphans are not adopted.
     fn members_of_sessions(&self) -> Vec<u32> {
         let leaders: Vec<u32> = sessions().iter().filter(|session| session.is_of(&self.mark)).map(|session| session.leader).collect();
         if leaders.is_empty() {

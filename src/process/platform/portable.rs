@@ -32,7 +32,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
     }
 }
 
-/// Whether it is a child of ours that has ended; leaves it to whoever waits for it.
+/// Whether it is a child of ours that has ended; does not reap it.
 fn is_ended_child(pid: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)))
@@ -53,7 +53,7 @@ pub fn has_locked(_pid: u32, _wanted: &Metadata) -> bool {
     false
 }
 
-/// Whether a process that is alive and named in a lock file holds it: somebody does.
+/// Whether a process that is alive and named in a lock file holds it: some process does.
 pub fn holds(_pid: u32, path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))

@@ -10,6 +10,7 @@ mod instructions;
 mod output;
 mod player;
 mod rollback;
+mod sandbox;
 mod scale;
 mod simulation;
 mod start_up;
@@ -56,7 +57,7 @@ const FULL: Size = Size {
 };
 
 /// What measures a group of rows.
-const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 9] = [
+const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 10] = [
     story::measure,
     rollback::measure,
     output::measure,
@@ -64,6 +65,7 @@ const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 9] = [
     start_up::measure,
     ends::measure,
     workspaces::measure,
+    sandbox::measure,
     instructions::measure,
     simulation::measure,
 ];

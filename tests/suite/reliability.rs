@@ -1001,6 +1001,42 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("the disk is full", "a clear error; works again when there is room", "a_full_disk_is_a_clear_error_and_nothing_is_lost"),
     ("the disk is read-only", "a clear error; works again when it is not", "a_read_only_disk_is_a_clear_error_and_nothing_is_lost"),
+    ("Runners and the sandbox", "", ""),
+    (
+        "a runner is missing, or names an unknown placeholder",
+        "a fatal error before anything is made",
+        "an_unknown_placeholder_and_a_missing_runner_are_fatal_before_anything_is_made",
+    ),
+    (
+        "the runner is changed while an attempt waits for its gates",
+        "the gates run with the runner that the attempt began with",
+        "the_runner_of_an_attempts_gates_is_the_one_that_the_attempt_began_with",
+    ),
+    (
+        "a runner and its agent ignore TERM",
+        "both are killed after the grace period",
+        "an_agent_that_ignores_term_behind_a_runner_is_killed_when_its_time_is_up",
+    ),
+    (
+        "a runner ends, and processes that it started elsewhere on the machine do not",
+        "they are found by their mark, ended and reported",
+        "what_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported",
+    ),
+    (
+        "a sandbox is asked for, and bubblewrap is missing or not allowed",
+        "a fatal error before anything is made, with the remedy; `auto` warns and goes on without",
+        "a_sandbox_that_is_asked_for_and_does_not_work_is_fatal_before_anything_is_made",
+    ),
+    (
+        "an agent plants a program called `bwrap` where it can write",
+        "it is passed over",
+        "a_bubblewrap_that_an_agent_could_have_written_is_passed_over",
+    ),
+    (
+        "an agent in the sandbox writes to git directories",
+        "they are read-only, those of linked work trees too (`tests/real-sandbox` tries about 50 more things)",
+        "a_linked_work_tree_has_both_git_directories_read_only",
+    ),
 ];
 
 fn page() -> String {

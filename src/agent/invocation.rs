@@ -142,7 +142,8 @@ impl Agent {
     }
 
     /// The program that must exist; none if a shell command starts with something other than a plain word.
-    fn first_program(&self) -> Option<&str> {
+    #[must_use]
+    pub fn first_program(&self) -> Option<&str> {
         match self.words.as_slice() {
             [sh, flag, command, ..] if [sh, flag] == SHELL => {
                 let word = command.split_whitespace().next()?;

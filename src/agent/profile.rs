@@ -52,7 +52,7 @@ pub const PROFILES: [Profile; 8] = [
         model: "--model",
         format: Format::Opencode,
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
-        state: &["$XDG_DATA_HOME/opencode", "$XDG_CONFIG_HOME/opencode", "$XDG_STATE_HOME/opencode", "~/.opencode"],
+        state: &["$XDG_DATA_HOME/opencode", "$XDG_CONFIG_HOME/opencode", "$XDG_STATE_HOME/opencode"],
         variables: &[
             "OPENCODE_*",
             "ANTHROPIC_API_KEY",

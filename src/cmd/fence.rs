@@ -58,8 +58,9 @@ pub async fn try_sandbox(context: &Context, settings: &Settings, agent: Option<&
     let place = &context.repo.place;
     let client = agent.map(needs_of).unwrap_or_default();
     let sandbox = Sandbox::new(&context.environment, &place.top, client, additions(settings));
-    let found = agent.and_then(|agent| agent.find(&context.environment, &place.top).ok().flatten());
-    let program = found.map_or_else(|| "sh".into(), std::path::PathBuf::into_os_string);
+    // As the attempt names it: a name is looked for on PATH, by way of links that may lead to where the sandbox shows nothing.
+    let named = agent.and_then(Agent::first_program).unwrap_or("sh");
+    let program = if named.contains('/') { place.top.join(named).into_os_string() } else { named.into() };
     let command = Program {
         program: "sh".into(),
         args: ["-c".into(), TRIAL.into(), "sh".into(), program].to_vec(),

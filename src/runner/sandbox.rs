@@ -294,8 +294,8 @@ impl Sandbox {
         set(places(&CREDENTIALS), Access::Hidden);
         let tmux = self.environment.get("TMUX").map(|socket| socket.to_string_lossy().split(',').next().unwrap_or_default().into());
         set(tmux.into_iter().collect(), Access::Hidden);
+        make_dirs(self.state.iter().chain(&places(&CACHES[..1])));
         set(places(&CACHES), Access::Writable);
-        make_dirs(&self.state);
         set(self.state.clone(), Access::Writable);
         set(self.write.clone(), Access::Writable);
         set(places(&[VAULTS]), Access::Hidden);
@@ -343,9 +343,9 @@ fn place(text: &str, environment: &Environment) -> Option<PathBuf> {
     Some(if rest.is_empty() { start } else { start.join(rest) }).filter(|path| path.is_absolute())
 }
 
-/// Makes the directories that a client would make on its first start: in the sandbox it cannot.
-fn make_dirs(paths: &[PathBuf]) {
-    for path in paths.iter().filter(|path| path.extension().is_none_or(|kind| kind != "json")) {
+/// Makes the directories that a client or another tool would make on its first start: in the sandbox it cannot.
+fn make_dirs<'a>(paths: impl Iterator<Item = &'a PathBuf>) {
+    for path in paths.filter(|path| path.extension().is_none_or(|kind| kind != "json")) {
         // A client that cannot write there says so itself.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
     }

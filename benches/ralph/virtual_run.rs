@@ -256,6 +256,7 @@ impl VirtualRun {
             milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
+            tools: BTreeMap::new(),
         };
         (self.agent_time(number as u64, u64::from(attempt)), vec![ended])
     }

@@ -20,6 +20,9 @@ pub struct LogArgs {
     /// With --attempt: print the agent's output byte for byte
     #[arg(long, requires = "attempt", conflicts_with = "json")]
     pub raw: bool,
+    /// Draw the timeline of the run
+    #[arg(long, conflicts_with_all = ["follow", "attempt"])]
+    pub stat: bool,
     /// Print the run from the beginning and follow it until the loop ends
     #[arg(short, long)]
     pub follow: bool,

@@ -12,6 +12,7 @@ mod list;
 mod log;
 mod new;
 mod prune;
+mod report;
 mod resume;
 mod retry;
 mod run_options;
@@ -40,6 +41,7 @@ pub use list::List;
 pub use log::LogArgs;
 pub use new::New;
 pub use prune::Prune;
+pub use report::{ReportArgs, ReportFormat};
 pub use resume::Resume;
 pub use retry::Retry;
 pub use run_options::RunOptions;
@@ -91,6 +93,8 @@ pub enum Command {
     Status(Status),
     /// Show the history of a run and the work saved from failed attempts
     Log(LogArgs),
+    /// Make a page of a run: what happened, when, at what cost, and what came of it
+    Report(ReportArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
     /// Delete the saved work and the records of closed runs

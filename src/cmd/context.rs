@@ -19,6 +19,7 @@ use crate::story::{ChangeName, Story, StoryId};
 use crate::workspace::{WorkspaceOwner, workspace_directory};
 
 /// The place, its configuration and its runs.
+#[derive(Clone)]
 pub struct Context {
     /// As it was when the command was typed.
     pub environment: Environment,

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use super::context::Context;
 use super::ending::{Asked, ask_completion, finish_commands, say_what_follows};
 use super::log::summary;
+use super::report::renew_page;
 use super::session::{brief, take_up};
 use crate::branch::dry_run;
 use crate::cli::FinishArgs;
@@ -47,6 +48,7 @@ pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStat
     };
     let mut open = take_up(&context, run, &state, brief(args.quiet)).await?;
     open.finish(mode).await?;
+    renew_page(&context, &open.dir).await;
     if !args.quiet {
         say_what_follows(mode, &open.state, &name);
     }

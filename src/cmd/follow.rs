@@ -10,7 +10,7 @@ use super::context::Context;
 use super::log::format_of;
 use crate::agent::{Format, Said};
 use crate::error::ExitStatus;
-use crate::report::{event_lines, output, said_line};
+use crate::report::{Line, Mask, Tone, event_lines, mask_json, masked_words, output, said_line};
 use crate::run::{Event, Follower, Record, RunDir, RunState, Transcript};
 use crate::story::StoryId;
 
@@ -34,6 +34,7 @@ struct Pursuit<'a> {
     state: RunState,
     at_work: BTreeMap<StoryId, Watched>,
     heard: bool,
+    mask: Mask,
 }
 
 /// An attempt that is under way.
@@ -47,13 +48,15 @@ struct Watched {
 /// Tells what happens until nobody is at work on the run any more, or nobody listens.
 pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<ExitStatus> {
     let mut follower = Follower::new(run.journal());
-    let mut pursuit = Pursuit { context, run, only, telling, state: RunState::default(), at_work: BTreeMap::new(), heard: true };
+    let mut pursuit =
+        Pursuit { context, run, only, telling, state: RunState::default(), at_work: BTreeMap::new(), heard: true, mask: Mask::default() };
     pursuit.catch_up(&mut follower)?;
     loop {
         // Asked first: what its owner wrote before it went is read below.
         let owner = context.store.owner(&pursuit.state);
         pursuit.catch_up(&mut follower)?;
         if owner.is_none() || !pursuit.heard {
+            pursuit.tell_masked();
             return Ok(ExitStatus::Done);
         }
         tokio::time::sleep(POLL).await;
@@ -78,8 +81,9 @@ impl Pursuit<'_> {
         }
         self.state.apply(&record.event);
         if self.telling == Telling::Json {
-            if let Ok(line) = serde_json::to_string(record) {
-                self.say(&line);
+            if let Ok(mut event) = serde_json::to_value(record) {
+                mask_json(&mut event, &mut self.mask);
+                self.heard &= output::try_data(&format!("{event}\n"));
             }
             return;
         }
@@ -110,7 +114,13 @@ impl Pursuit<'_> {
     }
 
     fn say(&mut self, line: &str) {
-        self.heard &= output::try_data(&format!("{line}\n"));
+        self.heard &= output::try_data(&format!("{}\n", self.mask.line(line)));
+    }
+
+    fn tell_masked(&self) {
+        if self.mask.count > 0 {
+            output::message(&Line::new(Tone::Plain, masked_words(self.mask.count)));
+        }
     }
 }
 

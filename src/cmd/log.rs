@@ -13,7 +13,8 @@ use crate::config::{AgentChoice, Environment};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::report::{
-    AttemptPage, Chronicle, Kept, LogView, RunView, Spot, Summary, attempt_json, attempt_text, log_json, log_text, output, said_line,
+    AttemptPage, Chronicle, History, Kept, LogView, RunView, Spot, Summary, Timeline, attempt_json, attempt_text, log_json, log_text,
+    output, said_line, timeline_text,
 };
 use crate::run::{RunDir, RunState, Transcript};
 use crate::safe_read;
@@ -22,6 +23,9 @@ use crate::story::{ChangeName, StoryId};
 
 /// How much of the end of a gate's output or of standard error is shown.
 const TAIL: u64 = 64 * 1024;
+
+/// How wide a timeline is that no terminal shows.
+const COLUMNS: u16 = 80;
 
 /// What is looked at.
 struct Subject {
@@ -33,7 +37,7 @@ struct Subject {
 /// Prints what has happened in a run.
 pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
-    let subject = in_run(&context, subject(&context, args)?, args)?;
+    let subject = in_run(&context, subject(&context, args.change.as_deref(), args.story.as_deref())?, args.run)?;
     let Subject { run, state, story } = &subject;
     if args.follow {
         let telling = if args.json { Telling::Json } else { Telling::Words };
@@ -48,13 +52,27 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus>
     // A summary is about the run as a whole.
     let whole = if story.is_none() { Some(summary(&context, run, state).await?) } else { None };
     let stories = context.changes.stories(run, state);
-    let view = LogView::new(&chronicle, &stories, story.as_ref(), owner, kept).with_summary(whole).after(earlier(&context, run)?);
+    let view = LogView::new(&chronicle, &stories, story.as_ref(), owner, kept)
+        .with_summary(whole)
+        .with_timeline(timeline(&context, run, args)?)
+        .after(earlier(&context, run)?);
     if args.json {
         output::data(&log_json(&view));
     } else {
         context.page(&log_text(&view)).await;
     }
     Ok(ExitStatus::Done)
+}
+
+/// The timeline of a run as it is drawn on a terminal, if it is wanted.
+fn timeline(context: &Context, run: &RunDir, args: &LogArgs) -> Result<Option<String>> {
+    if !args.stat || args.json {
+        return Ok(None);
+    }
+    let mut history = History::new();
+    run.replay(|record| history.take(record))?;
+    let columns = if context.environment.display { console::Term::stdout().size().1 } else { COLUMNS };
+    Ok(Some(timeline_text(&Timeline::of(&history), usize::from(columns))))
 }
 
 /// What the journal of a run says about attempts.
@@ -86,15 +104,30 @@ fn earlier(context: &Context, run: &RunDir) -> Result<Vec<RunView>> {
 }
 
 /// The run that `--run` names, if it names one.
-fn in_run(context: &Context, subject: Subject, args: &LogArgs) -> Result<Subject> {
-    let Some(number) = args.run.filter(|number| *number != subject.run.number) else { return Ok(subject) };
-    let runs = context.store.runs(&subject.run.change)?;
+fn in_run(context: &Context, subject: Subject, number: Option<u32>) -> Result<Subject> {
+    let (run, state) = numbered(context, (subject.run, subject.state), number)?;
+    Ok(Subject { run, state, story: subject.story })
+}
+
+/// Another run of the same change, if a number names one.
+fn numbered(context: &Context, (last, state): (RunDir, RunState), number: Option<u32>) -> Result<(RunDir, RunState)> {
+    let Some(number) = number.filter(|number| *number != last.number) else { return Ok((last, state)) };
+    let runs = context.store.runs(&last.change)?;
     let numbers: Vec<String> = runs.iter().map(|run| run.number.to_string()).collect();
     let Some(run) = runs.into_iter().find(|run| run.number == number) else {
-        bail!(Problem::fatal(format!("'{}' has no run {number}, only {}", subject.run.change, numbers.join(", "))).hint("git ralph log"))
+        bail!(Problem::fatal(format!("'{}' has no run {number}, only {}", last.change, numbers.join(", "))).hint("git ralph log"))
     };
     let state = run.state()?;
-    Ok(Subject { run, state, ..subject })
+    Ok((run, state))
+}
+
+/// The run that is meant by the name of a change and the number of a run, each of which may be missing.
+pub fn run_looked_at(context: &Context, change: Option<&str>, number: Option<u32>) -> Result<(RunDir, RunState)> {
+    let subject = subject(context, change, None)?;
+    if let (Some(name), Some(_)) = (change, &subject.story) {
+        bail!(Problem::fatal(format!("there is no change '{}'", name.escape_debug())).hint("git ralph list"));
+    }
+    numbered(context, (subject.run, subject.state), number)
 }
 
 /// How the agent of that name prints.
@@ -193,8 +226,8 @@ async fn kept(context: &Context, change: &ChangeName, chronicle: &Chronicle, sto
     Ok(kept)
 }
 
-fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
-    let Some(first) = args.change.as_deref() else {
+fn subject(context: &Context, first: Option<&str>, story: Option<&str>) -> Result<Subject> {
+    let Some(first) = first else {
         let (run, state) = usual(context)?;
         return Ok(Subject { run, state, story: None });
     };
@@ -203,10 +236,10 @@ fn subject(context: &Context, args: &LogArgs) -> Result<Subject> {
         let Some((run, state)) = context.store.last(name)? else {
             bail!(Problem::refused(format!("'{name}' has never been started")).hint(format!("git ralph start {name}")));
         };
-        let story = args.story.as_deref().map(|text| context.story(&run, &state, text)).transpose()?;
+        let story = story.map(|text| context.story(&run, &state, text)).transpose()?;
         return Ok(Subject { run, state, story });
     }
-    let here = if args.story.is_none() { usual(context).ok() } else { None };
+    let here = if story.is_none() { usual(context).ok() } else { None };
     let mut candidates: Vec<String> = changes.iter().map(ToString::to_string).collect();
     if let Some((run, state)) = here {
         let stories = context.changes.stories(&run, &state);

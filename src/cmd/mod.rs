@@ -19,6 +19,7 @@ mod list;
 mod log;
 mod new;
 mod prune;
+mod report;
 mod resume;
 mod retry;
 mod revive;
@@ -62,7 +63,7 @@ fn changing(command: &Command) -> Option<&'static str> {
         Command::Setup(_) => Some("setup"),
         // The demo and a worker have repositories of their own.
         Command::Demo(_) | Command::DemoAgent { .. } | Command::Worker(_) => None,
-        Command::List(_) | Command::Status(_) | Command::Log(_) | Command::Config(_) | Command::Doctor(_) => None,
+        Command::List(_) | Command::Status(_) | Command::Log(_) | Command::Report(_) | Command::Config(_) | Command::Doctor(_) => None,
     }
 }
 
@@ -90,6 +91,7 @@ pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
         Command::Done(args) => done::run(args, environment).await,
         Command::Status(args) => status::run(&args, environment).await,
         Command::Log(args) => log::run(&args, environment).await,
+        Command::Report(args) => report::run(&args, environment).await,
         Command::Stop(args) => stop::run(&args, environment).await,
         Command::Prune(args) => prune::run(&args, environment).await,
         Command::Config(args) => config::run(&args, environment).await,

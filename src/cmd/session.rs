@@ -1,16 +1,23 @@
 //! What `start` and `resume` share: the plan of a loop, and who is told of it.
 
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
 use anyhow::{Result, bail};
 
 use super::attend;
 use super::context::{Context, no_story};
 use super::ending::{Wish, after_loop};
 use super::log::summary;
+use super::report::{page_maker, renew_page};
 use crate::agent::Agent;
 use crate::cli::RunOptions;
-use crate::config::{Bell, Environment, Flags};
+use crate::config::{Bell, Environment, Flags, ReportWhen};
 use crate::error::{ExitStatus, Problem};
-use crate::report::{JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, end_words, output, ring, saved_text, summary_text};
+use crate::report::{
+    JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, end_words, output, page_text, ring, saved_text, summary_text,
+};
 use crate::run::{End, LoadedChange, OpenRun, Opening, Reporter, RunDir, RunState, Work};
 use crate::runner::Runner;
 use crate::story::Change;
@@ -96,6 +103,10 @@ pub async fn take_up(context: &Context, run: RunDir, state: &RunState, reporter:
 /// Works until the loop is over, then completes the run as the settings or the user say.
 pub async fn work(context: &Context, mut open: OpenRun, work: &Work, loaded: LoadedChange, options: &RunOptions) -> Result<ExitStatus> {
     let listening = open.listen()?;
+    let page = Rc::new(RefCell::new(None));
+    if work.settings.report.value == ReportWhen::Always {
+        open.make_page(page_maker(context, &open.dir, &page));
+    }
     warn_of_budget(work);
     let (live, stop) = (open.reporter().live(), open.stop_handle());
     let end = tokio::select! {
@@ -107,11 +118,17 @@ pub async fn work(context: &Context, mut open: OpenRun, work: &Work, loaded: Loa
     drop(listening);
     let summary = summary(context, &open.dir, &open.state).await?;
     if !options.quiet {
-        let text = summary_text(&summary) + &saved_text(&summary);
+        let page = page.take().map(|path: PathBuf| page_text(&context.changes.shown(&path))).unwrap_or_default();
+        let text = summary_text(&summary) + &saved_text(&summary) + &page;
         text.lines().for_each(|line| output::message(&Line::new(Tone::Plain, line)));
     }
     let wish = Wish { finish: work.settings.finish.value, quiet: options.quiet };
-    after_loop(context, open, &end, &summary, wish).await
+    let run = open.dir.clone();
+    let status = after_loop(context, open, &end, &summary, wish).await;
+    if run.state().is_ok_and(|state| state.is_closed()) {
+        renew_page(context, &run).await;
+    }
+    status
 }
 
 /// The terminal's bell, for a user who is looking elsewhere; who stops the loop is there.

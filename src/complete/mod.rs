@@ -120,7 +120,7 @@ fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
             arg.add(ArgValueCandidates::new(move || known.changes(Which::Run).into_iter().chain(known.stories()).collect()))
         }
         ("edit", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::WithFile))),
-        ("status" | "prune", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Run))),
+        ("status" | "prune" | "report", "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Run))),
         (_, "change") => arg.add(ArgValueCandidates::new(move || known.changes(Which::Any))),
         ("undo", "to") => arg.add(ArgValueCandidates::new(move || known.landed_stories())),
         (_, "only" | "story") => arg.add(ArgValueCandidates::new(move || known.stories())),

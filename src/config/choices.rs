@@ -89,6 +89,14 @@ choice! {
 }
 
 choice! {
+    /// When the page of a run is written.
+    ReportWhen {
+        "never" => Never "only on demand",
+        "always" => Always "whenever a loop ends",
+    }
+}
+
+choice! {
     /// Whether the terminal is to call the user when the loop has ended.
     Bell {
         "true" => Ring "always",

@@ -23,7 +23,7 @@ mod toml_value;
 
 pub use agent_choice::AgentChoice;
 pub use change_file::{ChangeFile, parse as parse_change_file};
-pub use choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates, SandboxMode};
+pub use choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates, ReportWhen, SandboxMode};
 pub use duration::parse as parse_duration;
 pub use environment::{Environment, completion_word};
 pub use git_config::{BadValue, Entry, GitConfig, Scope};

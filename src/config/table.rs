@@ -54,7 +54,7 @@ use toml::de::DeTable;
 
 use super::agent_choice::AgentChoice;
 use super::change_file::ChangeFile;
-use super::choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates, SandboxMode};
+use super::choices::{Bell, EmptyDiff, Finish, LimitWait, MergeGates, ReportWhen, SandboxMode};
 use super::define::{settings, when};
 use super::flags::Written;
 use super::git_config::GitConfig;
@@ -302,10 +302,17 @@ settings! {
         default: "warn",
         help: "What happens when an agent says that a story is done, and nothing has changed but the marks of the story: it lands with a warning, or the attempt has failed.",
     }
+    report: ReportWhen {
+        key: "ralph.report",
+        default: "never",
+        help: "When the page of a run, see git-ralph-report(1), is written into the directory of the run: only on demand, or whenever a loop ends.",
+        file: "report",
+        comment: "Write a page of the run whenever a loop ends: never or always.",
+    }
     on_finish: ShellCommand {
         key: "ralph.onFinish",
         unset: "none",
-        help: "A command, run by sh, with the event as JSON on its standard input, when a run ends.",
+        help: "A command, run by sh, with the event as JSON on its standard input, when a run ends. If ralph.report is always, RALPH_REPORT and the field report of the event name the page of the run.",
     }
     on_story: ShellCommand {
         key: "ralph.onStory",

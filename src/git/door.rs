@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::stale;
-use crate::process::{Exit, Program, capture, on_path};
+use crate::process::{Exit, Program, capture, on_path, stream};
 
 /// Given on every call of ours: what the user's configuration could do to blind, stop or hijack it.
 const OVERRIDES: [&str; 29] = [
@@ -271,6 +271,15 @@ impl Call {
     /// As [`Call::answer`], or another exit status.
     pub async fn output(self) -> Result<Vec<u8>> {
         self.answer().await?.success()
+    }
+
+    /// Makes the call, wants exit status 0, and hands on its output piece by piece, however much that is.
+    ///
+    /// # Errors
+    /// As [`Call::output`].
+    pub async fn stream(self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let ended = stream(&self.program, self.input.as_deref(), self.limit, sink).await.context("cannot run git")?;
+        if ended.exit == Exit::Success { Ok(()) } else { Err(self.error(ended.exit, &ended.stderr).into()) }
     }
 
     /// Makes the call, wants exit status 0, and gives the output as text without its last newline.

@@ -124,6 +124,12 @@ impl Hidden {
 }
 
 impl Repo {
+    /// The version of git, as it says it; empty if it does not.
+    pub async fn git_version(&self) -> String {
+        let said = self.git.call(["version"]).line().await.unwrap_or_default();
+        said.strip_prefix("git version ").unwrap_or(&said).to_owned()
+    }
+
     /// What is under way in the work tree: a merge, a rebase, …
     ///
     /// # Errors

@@ -31,6 +31,7 @@ pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph-log.1",
     "git-ralph-new.1",
     "git-ralph-prune.1",
+    "git-ralph-report.1",
     "git-ralph-resume.1",
     "git-ralph-retry.1",
     "git-ralph-setup.1",

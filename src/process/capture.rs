@@ -11,6 +11,8 @@ use super::group::Group;
 use super::spawn::Input;
 use super::{Exit, Program};
 
+const PIECE: usize = 64 * 1024;
+
 /// What a finished child left.
 #[derive(Debug)]
 pub struct Captured {
@@ -27,12 +29,22 @@ pub struct Captured {
 /// # Errors
 /// If it cannot be started or its pipes break.
 pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Duration>) -> io::Result<Captured> {
+    let mut stdout = Vec::new();
+    let captured = stream(program, input, limit, &mut |piece| stdout.extend_from_slice(piece)).await?;
+    Ok(Captured { stdout, ..captured })
+}
+
+/// The same, with what it writes to standard output handed on piece by piece; what is given back holds none of it.
+///
+/// # Errors
+/// If it cannot be started or its pipes break.
+pub async fn stream(program: &Program, input: Option<&[u8]>, limit: Option<Duration>, sink: &mut dyn FnMut(&[u8])) -> io::Result<Captured> {
     let stdin = if input.is_some() { Input::Piped } else { Input::Nothing };
     let mut child = program.spawn(stdin)?;
     // If nobody waits any more, nothing of it goes on in the background.
     let group = Group::of(&child);
-    let Some(limit) = limit else { return collect(&mut child, input).await };
-    match tokio::time::timeout(limit, collect(&mut child, input)).await {
+    let Some(limit) = limit else { return collect(&mut child, input, sink).await };
+    match tokio::time::timeout(limit, collect(&mut child, input, sink)).await {
         Ok(captured) => captured,
         Err(_) => {
             // A helper of the child (a filter, a hook) may hold the pipes open, so the whole group goes.
@@ -43,9 +55,9 @@ pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Dura
     }
 }
 
-async fn collect(child: &mut Child, input: Option<&[u8]>) -> io::Result<Captured> {
+async fn collect(child: &mut Child, input: Option<&[u8]>, sink: &mut dyn FnMut(&[u8])) -> io::Result<Captured> {
     let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut stderr = Vec::new();
     let write = async {
         if let (Some(mut pipe), Some(bytes)) = (stdin, input) {
             // A child that stops reading early says why by its exit status.
@@ -54,9 +66,13 @@ async fn collect(child: &mut Child, input: Option<&[u8]>) -> io::Result<Captured
         }
     };
     let read_out = async {
-        match out {
-            Some(mut pipe) => pipe.read_to_end(&mut stdout).await.map(drop),
-            None => Ok(()),
+        let Some(mut pipe) = out else { return Ok(()) };
+        let mut piece = vec![0; PIECE];
+        loop {
+            match pipe.read(&mut piece).await? {
+                0 => return Ok::<(), io::Error>(()),
+                count => sink(&piece[..count]),
+            }
         }
     };
     let read_err = async {
@@ -68,5 +84,5 @@ async fn collect(child: &mut Child, input: Option<&[u8]>) -> io::Result<Captured
     let ((), out, err) = tokio::join!(write, read_out, read_err);
     out.and(err)?;
     let exit = Exit::of(child.wait().await?);
-    Ok(Captured { exit, stdout, stderr })
+    Ok(Captured { exit, stdout: Vec::new(), stderr })
 }

@@ -20,7 +20,7 @@ mod survivors;
 mod suspend;
 
 pub use adoption::Adoption;
-pub use capture::{Captured, capture};
+pub use capture::{Captured, capture, stream};
 pub use editor::edit;
 pub use end::Exit;
 pub use identity::{Identity, is_same_program};

@@ -16,7 +16,7 @@ pub fn clean(text: &str) -> String {
 }
 
 fn is_override(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{feff}')
 }
 
 /// Takes out sequences that carry a string: titles, clipboard writes, device control.

@@ -33,12 +33,12 @@ pub struct Spot<'a> {
 #[serde(rename_all = "kebab-case")]
 pub struct Kept {
     #[serde(rename = "ref")]
-    name: String,
-    what: String,
-    look: String,
-    back: Option<String>,
+    pub(super) name: String,
+    pub(super) what: String,
+    pub(super) look: String,
+    pub(super) back: Option<String>,
     #[serde(skip)]
-    unnamed: usize,
+    pub(super) unnamed: usize,
 }
 
 impl Kept {

@@ -141,6 +141,7 @@ impl LiveView {
             Event::RunStarted { .. } | Event::RunResumed {} | Event::UsageFound { .. } => self.used = state.usage(),
             Event::StopRequested { how } => self.stop = Some(*how),
             Event::LoopEnded { .. }
+            | Event::LoopStarted { .. }
             | Event::RunStarting { .. }
             | Event::LeftoverKept { .. }
             | Event::EditsAdopted { .. }

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::secrets::{masked_document, masked_text};
 use super::status::phase_word;
-use super::words::{count, defeat_words, doubt_words, head_words, notice_words, outcome_words, span, usage_words};
+use super::words::{Clock, count, defeat_words, doubt_words, head_words, notice_words, outcome_words_by, span, usage_words};
 use super::{Kept, Summary, clean, summary_text};
 use crate::cost::Cost;
 use crate::names::{Names, RefKind};
@@ -24,6 +25,8 @@ const QUEUED: &str = "waits in the landing queue";
 pub struct Chronicle {
     state: RunState,
     started: Option<Timestamp>,
+    working_time: WorkingTime,
+    /// The clock that times in words are told by.
     clock: Clock,
     attempts: BTreeMap<StoryId, Vec<AttemptView>>,
     undone: Vec<(String, Vec<StoryId>)>,
@@ -34,13 +37,13 @@ pub struct Chronicle {
 
 /// Adds up how long loops were at work. A loop that was killed counts up to its last record.
 #[derive(Debug, Default)]
-struct Clock {
+struct WorkingTime {
     milliseconds: u64,
     since: Option<Timestamp>,
     last: Option<Timestamp>,
 }
 
-impl Clock {
+impl WorkingTime {
     fn take(&mut self, record: &Record) {
         let begins = matches!(record.event, Event::RunStarting { .. } | Event::RunResumed {});
         if begins {
@@ -73,6 +76,9 @@ pub struct LogView {
     summary: Option<Summary>,
     kept: Vec<Kept>,
     earlier_runs: Vec<RunView>,
+    /// The timeline, drawn.
+    #[serde(skip)]
+    timeline: Option<String>,
 }
 
 /// One run in a line.
@@ -100,25 +106,25 @@ struct StoryLog {
 #[serde(rename_all = "kebab-case")]
 pub struct AttemptView {
     #[serde(rename = "attempt")]
-    number: u32,
+    pub(super) number: u32,
     /// What a person calls the agent.
     pub agent: String,
     started: Option<Timestamp>,
-    outcome: Option<String>,
+    pub(super) outcome: Option<String>,
     milliseconds: Option<u64>,
     tokens: u64,
     cost_usd: Option<f64>,
     #[serde(skip)]
-    used: String,
-    checkpoint: Option<String>,
-    rescues: Vec<String>,
-    doubts: Vec<String>,
-    undone: Option<String>,
+    pub(super) used: String,
+    pub(super) checkpoint: Option<String>,
+    pub(super) rescues: Vec<String>,
+    pub(super) doubts: Vec<String>,
+    pub(super) undone: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    notices: Vec<String>,
+    pub(super) notices: Vec<String>,
     /// Whether the user marked it as done by hand.
     #[serde(skip)]
-    by_hand: bool,
+    pub(super) by_hand: bool,
 }
 
 impl AttemptView {
@@ -130,13 +136,33 @@ impl AttemptView {
 }
 
 impl Chronicle {
+    /// The same, telling times by a given clock.
+    pub(super) fn by(clock: Clock) -> Self {
+        Chronicle { clock, ..Chronicle::default() }
+    }
+
+    /// Tells times by another clock from here on.
+    pub(super) fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Where the run stands.
+    pub(super) fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// The attempts of a story, in their order.
+    pub(super) fn attempts_of(&self, story: &StoryId) -> &[AttemptView] {
+        self.attempts.get(story).map_or(&[], Vec::as_slice)
+    }
+
     /// Takes a record in.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn take(&mut self, record: &Record) {
         self.state.apply(&record.event);
         self.attribute(&record.event);
         self.started.get_or_insert(record.at);
-        self.clock.take(record);
+        self.working_time.take(record);
         match &record.event {
             Event::AttemptStarted { story, attempt, agent, .. } => {
                 let view = AttemptView { number: *attempt, agent: agent.clone(), started: Some(record.at), ..AttemptView::default() };
@@ -157,7 +183,8 @@ impl Chronicle {
             }),
             Event::UsageFound { story, attempt, usage } => self.edit(story, *attempt, |view| view.uses(usage)),
             Event::AttemptRejected { story, attempt, outcome } => {
-                self.edit(story, *attempt, |view| view.outcome = Some(outcome_words(outcome)));
+                let words = outcome_words_by(outcome, &self.clock);
+                self.edit(story, *attempt, |view| view.outcome = Some(words));
             }
             Event::AttemptQueued { story, attempt, .. } => self.edit(story, *attempt, |view| view.outcome = Some(QUEUED.to_owned())),
             Event::CheckpointLanded { story, attempt, commit, .. } => self.edit(story, *attempt, |view| {
@@ -202,6 +229,7 @@ impl Chronicle {
             | Event::ChangeEdited { .. }
             | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
+            | Event::LoopStarted { .. }
             | Event::LoopEnded { .. }
             | Event::FinishStarted { .. }
             | Event::Finished { .. }
@@ -275,6 +303,7 @@ impl Chronicle {
             | Event::ChangeEdited { .. }
             | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
+            | Event::LoopStarted { .. }
             | Event::LoopEnded { .. }
             | Event::FinishStarted { .. }
             | Event::Finished { .. }
@@ -332,13 +361,13 @@ impl Chronicle {
     /// When something last happened in the run.
     #[must_use]
     pub fn last(&self) -> Option<Timestamp> {
-        self.clock.last
+        self.working_time.last
     }
 
     /// How many milliseconds loops were at work on the run.
     #[must_use]
     pub fn milliseconds(&self) -> u64 {
-        self.clock.total()
+        self.working_time.total()
     }
 
     /// The run in a line.
@@ -374,13 +403,29 @@ impl LogView {
             attempts: chronicle.attempts.get(&story.id).cloned().unwrap_or_default(),
         };
         let stories = stories.iter().filter(|story| only.is_none_or(|only| story.id == *only)).map(story).collect();
-        LogView { schema: 1, run: chronicle.view(), running: owner.is_some(), stories, summary: None, kept, earlier_runs: Vec::new() }
+        LogView {
+            schema: 1,
+            run: chronicle.view(),
+            running: owner.is_some(),
+            stories,
+            summary: None,
+            kept,
+            earlier_runs: Vec::new(),
+            timeline: None,
+        }
     }
 
     /// The same with a summary of the run.
     #[must_use]
     pub fn with_summary(mut self, summary: Option<Summary>) -> Self {
         self.summary = summary;
+        self
+    }
+
+    /// The same with the timeline of the run, as it is drawn.
+    #[must_use]
+    pub fn with_timeline(mut self, timeline: Option<String>) -> Self {
+        self.timeline = timeline;
         self
     }
 
@@ -402,9 +447,13 @@ fn head(run: &RunView, running: bool) -> String {
     format!("{change}, run {number}: {state}{running}, from {original}, started {}", when(run))
 }
 
-/// The log for people.
+/// The log for people, with its secrets masked.
 #[must_use]
 pub fn log_text(view: &LogView) -> String {
+    masked_text(&whole_text(view))
+}
+
+fn whole_text(view: &LogView) -> String {
     let mut text = format!("{}\n", console::style(clean(&head(&view.run, view.running))).bold());
     for story in &view.stories {
         let title = if story.title == story.id { String::new() } else { format!(": {}", clean(&story.title)) };
@@ -421,6 +470,9 @@ pub fn log_text(view: &LogView) -> String {
                 let _ = writeln!(text, "    {notice}");
             }
         }
+    }
+    if let Some(timeline) = &view.timeline {
+        let _ = write!(text, "timeline\n{timeline}");
     }
     if let Some(summary) = &view.summary {
         let _ = write!(text, "Summary\n{}", summary_text(summary));
@@ -441,10 +493,10 @@ pub fn log_text(view: &LogView) -> String {
     text
 }
 
-/// The log for programs.
+/// The log for programs, with its secrets masked.
 #[must_use]
 pub fn log_json(view: &LogView) -> String {
-    super::output::json(view)
+    super::output::json(&masked_document(view))
 }
 
 /// What there is to say about an attempt.

@@ -19,7 +19,9 @@ mod live_view;
 mod log;
 mod menu;
 pub mod output;
+mod page;
 mod prune;
+mod secrets;
 mod status;
 mod summary;
 mod terminal;
@@ -36,9 +38,13 @@ pub use kept::{Kept, Spot};
 pub use keyboard::{Key, Keyboard};
 pub use lines::{Lines, Verbosity};
 pub use log::{AttemptView, Chronicle, LogView, RunView, attempt_words, log_json, log_text};
+pub use page::{
+    Findings, History, MARK as REPORT_MARK, Page, Timeline, comparisons, page_html, page_junit, page_markdown, patch_limits, timeline_text,
+};
 pub use prune::{prune_text, prune_words};
+pub use secrets::{Mask, mask_json, masked_words};
 pub use status::{StatusView, StoryView, state_styled, status_json, status_text};
-pub use summary::{Summary, effort_text, question_words, run_word, saved_text, summary_text};
+pub use summary::{Summary, effort_text, page_text, question_words, run_word, saved_text, summary_text};
 pub use terminal::Terminal;
 pub use transcript::{AttemptPage, attempt_json, attempt_text, said_line};
 pub use words::{Line, Tone, count, end_words, event_lines, head_words, wish_words};

@@ -245,7 +245,7 @@ fn story_view(state: &RunState, story: &Story, left_out: &HashSet<&StoryId>, run
 }
 
 /// The commands that make sense now, the likeliest first.
-fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
+pub(super) fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
     let command = |words: &str| git_ralph(words, &[change]);
     match state.phase {
         _ if running => vec![command("stop")],

@@ -156,6 +156,12 @@ pub fn saved_text(summary: &Summary) -> String {
     format!("  saved     {}; git ralph log {} lists all\n", clean(&some(&summary.saved)), summary.change)
 }
 
+/// The path of the page of the run.
+#[must_use]
+pub fn page_text(path: &str) -> String {
+    format!("  report    {}\n", clean(path))
+}
+
 /// The lines of it that say what the run took and what came of it.
 #[must_use]
 pub fn effort_text(summary: &Summary) -> String {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::secrets::{masked_document, masked_text};
 use super::{AttemptView, attempt_words, clean};
 use crate::story::StoryId;
 
@@ -35,9 +36,13 @@ pub fn said_line(tool: Option<&str>, text: &str) -> String {
     }
 }
 
-/// The page for people.
+/// The page for people, with its secrets masked.
 #[must_use]
 pub fn attempt_text(page: &AttemptPage<'_>) -> String {
+    masked_text(&whole_text(page))
+}
+
+fn whole_text(page: &AttemptPage<'_>) -> String {
     let agent = if page.view.agent.is_empty() { String::new() } else { format!(" by {}", clean(&page.view.agent)) };
     let head = format!("{}{agent}: {}", page.story, attempt_words(page.view, page.running));
     let mut text = format!("{}\n\n", console::style(head).bold());
@@ -66,10 +71,10 @@ pub fn attempt_text(page: &AttemptPage<'_>) -> String {
     text
 }
 
-/// The page for programs.
+/// The page for programs, with its secrets masked.
 #[must_use]
 pub fn attempt_json(page: &AttemptPage<'_>) -> Value {
-    json!({
+    masked_document(&json!({
         "schema": 1,
         "story": page.story,
         "attempt": page.view,
@@ -78,5 +83,5 @@ pub fn attempt_json(page: &AttemptPage<'_>) -> Value {
         "standard-error": page.errors,
         "gates": page.gates,
         "merge-gates": page.merge_gates,
-    })
+    }))
 }

@@ -1,6 +1,7 @@
 //! All words about a run: every event as lines for a person.
 
-use jiff::tz::TimeZone;
+use jiff::civil::Date;
+use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 use super::clean;
@@ -71,6 +72,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         | Event::AttemptAccepted { .. }
         | Event::AttemptQueued { .. }
         | Event::PauseEnded { .. }
+        | Event::LoopStarted { .. }
         | Event::UsageFound { .. }
         | Event::SourceRead { .. }
         | Event::UndoStarted { .. }
@@ -108,7 +110,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             warning("no name and email are configured, so commits are made as git-ralph <git-ralph@localhost>".to_owned())
         }
         Event::SourceUnreadable { error } => warning(source_unreadable_words(error)),
-        Event::StoriesChanged { added, removed } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
+        Event::StoriesChanged { added, removed, .. } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
         Event::StrayMarks { story, others } => warning(stray_marks_words(story, others)),
         Event::SourcePutBack { story, aside } => warning(source_put_back_words(story, aside)),
         Event::MarksNotSet { story, error } => warning(format!("{story}: cannot mark the story as done in its source: {}", clean(error))),
@@ -218,15 +220,15 @@ pub(super) fn bytes_words(bytes: u64) -> String {
     }
 }
 
-fn source_unreadable_words(error: &str) -> String {
+pub(super) fn source_unreadable_words(error: &str) -> String {
     format!("cannot read the stories again, continuing with the last version: {}", clean(error))
 }
 
-fn stray_marks_words(story: &StoryId, others: &[StoryId]) -> String {
+pub(super) fn stray_marks_words(story: &StoryId, others: &[StoryId]) -> String {
     format!("{story}: the agent marked other stories as done ({}); git-ralph has removed those marks", ids(others))
 }
 
-fn source_put_back_words(story: &StoryId, aside: &str) -> String {
+pub(super) fn source_put_back_words(story: &StoryId, aside: &str) -> String {
     let aside = clean(aside);
     format!("{story}: the agent deleted or rewrote the source of the stories; it is restored, and the agent's version is in {aside}")
 }
@@ -264,6 +266,11 @@ pub fn head_words(head: &Head) -> String {
 /// The rest of a sentence that begins with "attempt 2".
 #[must_use]
 pub fn outcome_words(outcome: &Outcome) -> String {
+    outcome_words_by(outcome, &Clock::of_user())
+}
+
+/// The same, with times as a given clock shows them.
+pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
     match outcome {
         Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
         Outcome::Failed { reason } => format!("failed: {}", shorten(&clean(reason))),
@@ -277,7 +284,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Abnormal { exit, message: None } => abnormal(exit),
         Outcome::Abnormal { exit, message: Some(message) } => format!("{}: {}", abnormal(exit), shorten(&clean(message))),
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
-        Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message)))),
+        Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message), clock))),
         Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
         Outcome::Unlandable { reason } => format!("could not be committed as a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
@@ -330,6 +337,11 @@ fn past<T: Ord>(used: T, most: T) -> &'static str {
 /// Why the loop ended, as a sentence.
 #[must_use]
 pub fn end_words(end: &End, state: &RunState) -> String {
+    end_words_by(end, state, &Clock::of_user())
+}
+
+/// The same, with times as a given clock shows them.
+pub(super) fn end_words_by(end: &End, state: &RunState, clock: &Clock) -> String {
     match end {
         End::AllDone if state.skipped.iter().any(|story| !state.has_landed(story)) => {
             format!("nothing is left to do: every story of {} is done or skipped", change(state))
@@ -349,7 +361,7 @@ pub fn end_words(end: &End, state: &RunState) -> String {
         }
         End::Misconfigured { message } => format!("stopped: the agent cannot work: {}", shorten(&clean(message))),
         End::UsageLimit { resets: Some(resets) } => {
-            format!("stopped: the agent's usage limit is reached, it resets at {}", time_words(*resets))
+            format!("stopped: the agent's usage limit is reached, it resets at {}", clock.time(*resets))
         }
         End::UsageLimit { resets: None } => "stopped: the agent's usage limit is reached".to_owned(),
         End::StillLimited { waits, .. } => {
@@ -428,18 +440,64 @@ fn pause_words(until: Timestamp, why: Why) -> String {
 
 /// A time as the user's clock shows it, with the day if it is another one.
 pub(super) fn time_words(time: Timestamp) -> String {
-    let time = time.to_zoned(TimeZone::system());
-    let today = time.date() == Zoned::now().date();
-    time.strftime(if today { "%H:%M:%S" } else { "%a %Y-%m-%d %H:%M" }).to_string()
+    Clock::of_user().time(time)
+}
+
+/// A clock that times are shown by.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    zone: TimeZone,
+    /// The day on which a time is shown without its day; none if each one is shown with it.
+    today: Option<Date>,
+}
+
+impl Clock {
+    /// The clock on the user's wall.
+    pub(super) fn of_user() -> Self {
+        Clock { zone: TimeZone::system(), today: Some(Zoned::now().date()) }
+    }
+
+    /// A clock that is ahead of UTC by so many seconds, whenever it is asked.
+    pub(super) fn ahead_of_utc(seconds: i32) -> Self {
+        Clock { zone: Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed), today: None }
+    }
+
+    /// A time, with the day if it is another one than today.
+    pub(super) fn time(&self, time: Timestamp) -> String {
+        let time = time.to_zoned(self.zone.clone());
+        let today = Some(time.date()) == self.today;
+        time.strftime(if today { "%H:%M:%S" } else { "%a %Y-%m-%d %H:%M" }).to_string()
+    }
+
+    /// A time in a form of one's own.
+    pub(super) fn format(&self, time: Timestamp, form: &str) -> String {
+        time.to_zoned(self.zone.clone()).strftime(form).to_string()
+    }
+
+    /// What the clock is called: `UTC`, `UTC+02:00`.
+    pub(super) fn name(&self) -> String {
+        let seconds = self.zone.to_offset(Timestamp::UNIX_EPOCH).seconds();
+        if seconds == 0 {
+            return "UTC".to_owned();
+        }
+        let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs() / 60);
+        format!("UTC{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::of_user()
+    }
 }
 
 /// A client's message in which a time is a number of seconds behind a bar, `usage limit reached|1794865030`, with that time in words.
-fn with_times(message: &str) -> String {
+fn with_times(message: &str, clock: &Clock) -> String {
     let Some((before, rest)) = message.split_once('|') else { return message.to_owned() };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let time = rest[..digits].parse().ok().filter(|_| digits == 10).and_then(|seconds| Timestamp::from_second(seconds).ok());
     match time {
-        Some(time) => format!("{before}, resets at {}{}", time_words(time), &rest[digits..]),
+        Some(time) => format!("{before}, resets at {}{}", clock.time(time), &rest[digits..]),
         None => message.to_owned(),
     }
 }
@@ -459,7 +517,7 @@ pub(super) fn tokens_words(tokens: u64) -> String {
     }
 }
 
-fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String {
+pub(super) fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String {
     match (mode, kept) {
         (Finish::Cleanup, Some(kept)) if state.is_isolated() => {
             format!("the result is merged into your checkout, uncommitted; the checkpoints are saved as {kept}")
@@ -476,7 +534,7 @@ fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState) -> String 
 }
 
 /// How much is as it was before a run that was given up.
-fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
+pub(super) fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
     if state.is_isolated() {
         return "the run is aborted; your checkout was not changed".to_owned();
     }
@@ -758,10 +816,10 @@ mod tests {
 
     #[test]
     fn a_time_in_seconds_is_shown_as_a_time() {
-        let words = with_times("usage limit reached|1794865030");
+        let words = with_times("usage limit reached|1794865030", &Clock::of_user());
         assert!(words.starts_with("usage limit reached, resets at ") && !words.contains("1794865030"), "{words}");
         for other in ["usage limit reached", "a|b", "a|12", "a|17948650301"] {
-            assert_eq!(with_times(other), other);
+            assert_eq!(with_times(other, &Clock::of_user()), other);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,6 +21,10 @@ use crate::{safe_read, safe_write};
 /// More than a prompt carries.
 const MOST_LEARNINGS: u64 = 64 * 1024;
 
+/// How many tools are told apart, and how much of a name is kept.
+const MOST_TOOLS: usize = 40;
+const LONGEST_TOOL: usize = 60;
+
 impl StepRunner<'_> {
     /// Runs the agent once for a story.
     pub(super) async fn attempt(&self, ground: &Ground, task: &Task, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
@@ -39,12 +44,16 @@ impl StepRunner<'_> {
             grace: self.settings.grace.value,
         };
         let mut reader = Reader::new(agent.format);
+        let mut tools = ToolCounts::default();
         let (handle, mut stop) = self.agents.stop(&story.id);
         let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
             transcript.write(stream, bytes)?;
             match stream {
                 Stream::Stdout => {
-                    reader.feed(bytes, &mut |said| self.tell(&ground.workspace.repo.place.top, &story.id, said));
+                    reader.feed(bytes, &mut |said| {
+                        tools.note(said);
+                        self.tell(&ground.workspace.repo.place.top, &story.id, said);
+                    });
                     self.in_flight.note(&story.id, || reader.usage());
                 }
                 Stream::Stderr => reader.feed_stderr(bytes),
@@ -77,6 +86,7 @@ impl StepRunner<'_> {
             milliseconds: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             survivors,
             words,
+            tools: tools.0,
         })
     }
 
@@ -130,6 +140,20 @@ impl StepRunner<'_> {
                 self.reporter.activity(&Activity::Did { story, tool: name, target: &target });
             }
         }
+    }
+}
+
+/// How often an agent used each of its tools; names that it makes up without end are counted together.
+#[derive(Default)]
+struct ToolCounts(BTreeMap<String, u32>);
+
+impl ToolCounts {
+    fn note(&mut self, said: Said<'_>) {
+        let Said::Tool { name, .. } = said else { return };
+        let name: String = name.chars().take(LONGEST_TOOL).collect();
+        let name = if self.0.len() < MOST_TOOLS || self.0.contains_key(&name) { name } else { "others".to_owned() };
+        let count = self.0.entry(name).or_default();
+        *count = count.saturating_add(1);
     }
 }
 

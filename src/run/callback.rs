@@ -2,21 +2,32 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
 
 use super::{Event, Record, abnormal};
 use crate::process::{Exit, Program, Stop, Urgency, capture};
 
+/// Where the command of `ralph.onFinish` finds the path of the page.
+const PAGE: &str = "RALPH_REPORT";
+
 /// The loop waits for them, but not for long.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Makes the page of a run whose loop has ended, before the user's command is told of the end; gives the path of the page.
+pub type PageMaker = Rc<dyn Fn() -> LocalBoxFuture<'static, Option<PathBuf>>>;
+
 /// What the user wants to be called with an event.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Callbacks {
     /// `ralph.onStory`.
     pub on_story: Option<String>,
     /// `ralph.onFinish`.
     pub on_finish: Option<String>,
+    /// What makes the page of the run, if the user wants one.
+    pub page: Option<PageMaker>,
     /// Their whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// The top of the work tree.
@@ -76,6 +87,7 @@ impl Callbacks {
             | Event::ChangeEdited { .. }
             | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
+            | Event::LoopStarted { .. }
             | Event::FinishStarted { .. }
             | Event::Finished { .. }
             | Event::AbortStarted {}
@@ -85,10 +97,19 @@ impl Callbacks {
 
     /// Tells whoever wants to know of an event, as JSON on standard input.
     pub async fn tell(&self, record: &Record) -> Option<Failure> {
+        let page = match &self.page {
+            Some(make) if matches!(record.event, Event::LoopEnded { .. }) => make().await,
+            _ => None,
+        };
         let command = self.about(&record.event)?;
-        let json = serde_json::to_string(record).ok()? + "\n";
-        let program =
-            Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env: self.env.clone(), cwd: self.cwd.clone() };
+        let mut event = serde_json::to_value(record).ok()?;
+        let mut env = self.env.clone();
+        if let Some(page) = page {
+            event["report"] = page.display().to_string().into();
+            env.push((PAGE.into(), page.into()));
+        }
+        let json = format!("{event}\n");
+        let program = Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env, cwd: self.cwd.clone() };
         let mut stop = self.stop.clone();
         // A user who stops the loop does not want to wait for it; the end of the loop is reported all the same.
         let patience = if matches!(record.event, Event::LoopEnded { .. }) { Urgency::Quit } else { Urgency::Interrupt };

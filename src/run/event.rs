@@ -1,5 +1,6 @@
 //! Events: past facts, plain data. The journal stores them, the state is a fold of them, reporters render them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -12,7 +13,7 @@ use crate::cost::Cost;
 use crate::git::{Head, Oid};
 use crate::process::Exit;
 use crate::story::source::Kind;
-use crate::story::{ChangeName, StoryId};
+use crate::story::{ChangeName, Story, StoryId};
 use crate::workspace::Notice;
 
 /// What is written down before a run touches anything.
@@ -56,6 +57,70 @@ pub fn lock_name(change: &ChangeName, worktree: &str, is_isolated: bool) -> Stri
     if is_isolated { format!("isolated-{change}") } else { worktree.to_owned() }
 }
 
+/// What a loop works with, written down so that the run can be looked back at when files and settings have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Conditions {
+    /// The version of git-ralph.
+    pub version: String,
+    /// What git says of its version.
+    pub git: String,
+    /// What a person calls the agent.
+    pub agent: String,
+    /// The model that the agent is told to use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How far the user's clock is ahead of UTC, in seconds.
+    pub clock_offset: i32,
+    /// What a person calls the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The stories, in their order.
+    pub stories: Vec<Outline>,
+    /// Every setting with a value.
+    pub settings: Vec<SettingUsed>,
+}
+
+/// What the source of a story says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Outline {
+    /// The story.
+    pub id: StoryId,
+    /// One line for people.
+    pub title: String,
+    /// Its parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    /// What must hold when it is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acceptance: Vec<String>,
+    /// The stories that must be done before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<StoryId>,
+}
+
+impl Outline {
+    /// What the journal keeps of a story.
+    #[must_use]
+    pub fn of(story: &Story) -> Self {
+        let Story { id, title, tasks, acceptance, after, .. } = story.clone();
+        Outline { id, title, tasks, acceptance, after }
+    }
+}
+
+/// A setting as a loop used it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingUsed {
+    /// Its key in git's configuration.
+    pub key: String,
+    /// Its value, or values where it may have several.
+    pub values: Vec<String>,
+    /// Where it was set; left out for a built-in default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
 /// Edits of the user's in the checkout of an isolated run that are to be a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edits {
@@ -90,8 +155,14 @@ pub enum Event {
     SourceRead { kind: Kind, done: Vec<StoryId> },
     /// An agent had deleted the source or taken its story out of it; it is as it was before, the agent's is aside.
     SourcePutBack { story: StoryId, aside: String },
-    /// The source has other stories than before.
-    StoriesChanged { added: Vec<StoryId>, removed: Vec<StoryId> },
+    /// The source has other stories than before, or tells other things about them.
+    StoriesChanged {
+        added: Vec<StoryId>,
+        removed: Vec<StoryId>,
+        /// What the source says of stories that are new or are told in other words than before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stories: Vec<Outline>,
+    },
     /// An agent has marked stories as done that were not its own; that was taken back.
     StrayMarks { story: StoryId, others: Vec<StoryId> },
     /// The marks of a story that lands could not be set in its source.
@@ -128,11 +199,23 @@ pub enum Event {
         /// The last lines that it said, if none of them is a promise.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         words: String,
+        /// How often it used each of its tools.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        tools: BTreeMap<String, u32>,
     },
     /// What an agent had used up before the process that watched it was killed.
     UsageFound { story: StoryId, attempt: u32, usage: Usage },
     /// A gate was run.
-    GateEnded { story: StoryId, attempt: u32, command: String, exit: Exit, milliseconds: u64 },
+    GateEnded {
+        story: StoryId,
+        attempt: u32,
+        command: String,
+        exit: Exit,
+        milliseconds: u64,
+        /// The last lines that it printed.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        output: String,
+    },
     /// The story is done: it is about to land.
     AttemptAccepted { story: StoryId, attempt: u32 },
     /// The work of an accepted attempt is saved and waits in the landing queue; its workspace is free.
@@ -190,6 +273,8 @@ pub enum Event {
     RequestRefused { request: String, reason: String },
     /// Somebody asked the loop to stop.
     StopRequested { how: StopKind },
+    /// A loop begins, under these conditions.
+    LoopStarted { conditions: Conditions },
     /// The loop has ended; the run is still open.
     LoopEnded { end: End },
     /// The run is about to be finished.

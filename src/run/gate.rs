@@ -12,6 +12,10 @@ use crate::safe_write;
 /// How much of the end of a gate's output the next attempt is told.
 const TAIL: usize = 8 * 1024;
 
+/// How much of the end of a gate's output the journal keeps.
+const LAST_LINES: usize = 10;
+const LAST_BYTES: usize = 1000;
+
 /// A gate that was run.
 #[derive(Debug)]
 pub struct GateRun {
@@ -28,6 +32,14 @@ impl GateRun {
     #[must_use]
     pub fn is_green(&self) -> bool {
         self.exit == Exit::Success
+    }
+
+    /// The last lines that it printed, for the journal.
+    pub(super) fn last_lines(&self) -> String {
+        let text = self.output.trim_end();
+        let text = &text[text.ceil_char_boundary(text.len().saturating_sub(LAST_BYTES))..];
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 }
 

@@ -85,6 +85,7 @@ impl StepRunner<'_> {
                 command: command.clone(),
                 exit: ran.exit.clone(),
                 milliseconds: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+                output: ran.last_lines(),
             });
             if ran.exit == Exit::Interrupted {
                 return Ok((events, Some(Outcome::Interrupted)));

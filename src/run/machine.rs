@@ -617,6 +617,7 @@ impl RunState {
                 self.kept.clone_from(kept);
             }
             Event::LeftoverKept { .. }
+            | Event::LoopStarted { .. }
             | Event::IdentityMissing {}
             | Event::SourceUnreadable { .. }
             | Event::StoriesChanged { .. }
@@ -1417,6 +1418,7 @@ mod tests {
             milliseconds: u64::MAX,
             survivors: Vec::new(),
             words: String::new(),
+            tools: BTreeMap::new(),
         };
         let started = Event::AttemptStarted {
             story: story.clone(),
@@ -1454,6 +1456,7 @@ mod tests {
             milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
+            tools: BTreeMap::new(),
         };
         let judge = |exit: Exit, signal: Signal| Step::Judge { story: id(), attempt: 1, exit, signal, trouble: None, words: String::new() };
         let interrupted = judge(Exit::Interrupted, Signal::Nothing);

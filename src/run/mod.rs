@@ -47,12 +47,14 @@ mod work;
 
 pub use crate::agent::Usage;
 pub use branch_source::source_edits;
-pub use callback::{Callbacks, Failure as CallbackFailure};
+pub use callback::{Callbacks, Failure as CallbackFailure, PageMaker};
 pub use chain::Chain;
 pub use change_reader::{ChangeReader, LoadedChange};
 pub use checkpoints::{Checkpoints, NoUndo, UndoPlan};
 pub use child_program::{additions, needs_of};
-pub use event::{Budget, Defeat, DefeatCause, Edits, End, Event, Opening, Record, StopKind, Why, lock_name};
+pub use event::{
+    Budget, Conditions, Defeat, DefeatCause, Edits, End, Event, Opening, Outline, Record, SettingUsed, StopKind, Why, lock_name,
+};
 pub use gate::GateRun;
 pub use gates::Gates;
 pub use inbox::Inbox;

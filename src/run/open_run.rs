@@ -14,7 +14,7 @@ use super::steering_files::SteeringFiles;
 use super::step_runner::{AgentSetup, InFlight, RunningAgents, StepRunner};
 use super::story_list::StoryList;
 use super::{
-    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site,
+    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, PageMaker, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site,
     SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, child_program, watch_stop_request,
 };
 use crate::agent::Agent;
@@ -44,6 +44,7 @@ pub struct OpenRun {
     backup: StateBackup,
     steering: SteeringFiles,
     reporter: Box<dyn Reporter>,
+    page: Option<PageMaker>,
     stop_handle: StopHandle,
     stop: Stop,
     lock: Lock,
@@ -125,7 +126,22 @@ impl OpenRun {
         let (stop_handle, stop) = stop_channel();
         let steering = SteeringFiles::new(&site.store, &dir);
         let backup = StateBackup::new(&site.store, &dir, lock_name);
-        OpenRun { dir, state, branch, workspace, pool: None, site, journal, backup, steering, reporter, stop_handle, stop, lock }
+        OpenRun {
+            dir,
+            state,
+            branch,
+            workspace,
+            pool: None,
+            site,
+            journal,
+            backup,
+            steering,
+            reporter,
+            page: None,
+            stop_handle,
+            stop,
+            lock,
+        }
     }
 
     /// An isolated run has private clones.
@@ -202,6 +218,11 @@ impl OpenRun {
         &*self.reporter
     }
 
+    /// Has the page of the run made whenever its loop ends.
+    pub fn make_page(&mut self, maker: PageMaker) {
+        self.page = Some(maker);
+    }
+
     /// Tells how urgently a stop has been asked for.
     #[must_use]
     pub fn stop(&self) -> Stop {
@@ -226,6 +247,11 @@ impl OpenRun {
 
     pub(super) async fn record(&mut self, event: Event) -> Result<()> {
         Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.record(event).await
+    }
+
+    /// Records an event that may be lost with the power until the next one is synced.
+    async fn note(&mut self, event: Event) -> Result<()> {
+        Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.note(event).await
     }
 
     pub(super) async fn record_notices(&mut self, notices: Vec<Notice>) -> Result<()> {
@@ -302,6 +328,8 @@ impl OpenRun {
         let reader = self.site.changes.of_run(&self.dir, &self.state);
         let loaded = if view.is_some() { reader.load(&loaded.name)? } else { loaded };
         let (source, change) = (loaded.source_of(kind), loaded.change_of_run(&self.dir, &self.state)?);
+        let conditions = work.conditions(self.site.repo.git_version().await, &self.site.config, &change);
+        self.note(Event::LoopStarted { conditions }).await?;
         let stories = StoryList::new(change, &reader, loaded, kind).selecting(&work.only);
         let agent = AgentSetup { agent: &work.agent, template: work.template.as_ref() };
         self.reporter.activity(&Activity::Working {
@@ -368,6 +396,7 @@ impl OpenRun {
             source,
             environment: &self.site.environment,
             settings,
+            page: self.page.as_ref(),
             reporter: &*self.reporter,
             stop: self.stop.clone(),
             judged: std::cell::RefCell::default(),

@@ -14,7 +14,8 @@ use super::pool::Pool;
 use super::steering_files::SteeringFiles;
 use super::story_list::StoryList;
 use super::{
-    Activity, Budget, Callbacks, Event, Outcome, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict, judge,
+    Activity, Budget, Callbacks, Event, Outcome, PageMaker, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict,
+    judge,
 };
 use crate::agent::{Agent, Template, Usage};
 use crate::branch::{Base, Branch, Gathered, Landed, Signature, Stacked, Style, Waiting};
@@ -54,6 +55,8 @@ pub(super) struct StepRunner<'a> {
     pub environment: &'a Environment,
     /// Limits and gates.
     pub settings: &'a Settings,
+    /// What makes the page of the run when its loop has ended.
+    pub page: Option<&'a PageMaker>,
     /// The reporter.
     pub reporter: &'a dyn Reporter,
     /// Who may ask to stop.
@@ -479,6 +482,7 @@ impl StepRunner<'_> {
         Callbacks {
             on_story: command(&self.settings.on_story),
             on_finish: command(&self.settings.on_finish),
+            page: self.page.cloned(),
             env: self.environment.for_children(&[change, ("RALPH_RUN_DIR", self.run.path().into())]),
             cwd: self.workspace.repo.place.top.clone(),
             stop: self.stop.clone(),

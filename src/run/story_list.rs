@@ -1,11 +1,11 @@
 //! The stories as the loop sees them: read again when their source changes, and what has come and gone is told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
 use super::scribe::Scribe;
-use super::{Activity, ChangeReader, Event, LoadedChange, RunState};
+use super::{Activity, ChangeReader, Event, LoadedChange, Outline, RunState};
 use crate::story::source::Kind;
 use crate::story::{Change, Story, StoryId};
 
@@ -121,12 +121,16 @@ impl<'a> StoryList<'a> {
     }
 }
 
-/// What stories came and went.
+/// What stories came and went, and which are told in other words.
 fn difference(known: &Change, now: &Change) -> Option<Event> {
     let missing = |from: &Change, of: &Change| -> Vec<StoryId> {
         let known: BTreeSet<&StoryId> = from.stories.iter().map(|story| &story.id).collect();
         of.stories.iter().filter(|story| !known.contains(&story.id)).map(|story| story.id.clone()).collect()
     };
     let (added, removed) = (missing(known, now), missing(now, known));
-    (!added.is_empty() || !removed.is_empty()).then_some(Event::StoriesChanged { added, removed })
+    let outlines: BTreeMap<&StoryId, &Story> = known.stories.iter().map(|story| (&story.id, story)).collect();
+    let is_told_otherwise = |story: &&Story| outlines.get(&story.id).is_none_or(|before| Outline::of(before) != Outline::of(story));
+    let stories: Vec<Outline> = now.stories.iter().filter(is_told_otherwise).map(Outline::of).collect();
+    let is_same = added.is_empty() && removed.is_empty() && stories.is_empty();
+    (!is_same).then_some(Event::StoriesChanged { added, removed, stories })
 }

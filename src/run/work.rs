@@ -1,10 +1,11 @@
 //! What is wanted of a loop: who works, on what, within which limits.
 
 use anyhow::Result;
+use jiff::Zoned;
 
-use super::{Gates, LimitWaits, Policy};
+use super::{Conditions, Gates, LimitWaits, Outline, Policy, SettingUsed};
 use crate::agent::{Agent, Learnings, Prompt, Template, Usage};
-use crate::config::Settings;
+use crate::config::{GitConfig, Origin, Settings};
 use crate::story::{Change, Order, Story, StoryId};
 
 /// What is wanted of a loop.
@@ -41,6 +42,23 @@ impl Work {
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
             max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
             in_flight: Usage::default(),
+        }
+    }
+
+    /// What the journal keeps of all this, for looking back.
+    #[must_use]
+    pub fn conditions(&self, git: String, config: &GitConfig, change: &Change) -> Conditions {
+        let origin = |origin: &Origin| (*origin != Origin::Default).then(|| origin.to_string());
+        let listed = self.settings.listing(config).into_iter().filter(|setting| !setting.values.is_empty());
+        Conditions {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            git,
+            agent: self.agent.name.clone(),
+            model: self.settings.model.as_ref().map(|model| model.value.clone()),
+            clock_offset: Zoned::now().offset().seconds(),
+            title: change.title.clone(),
+            stories: change.stories.iter().map(Outline::of).collect(),
+            settings: listed.map(|it| SettingUsed { origin: origin(&it.origin), key: it.key, values: it.values }).collect(),
         }
     }
 

@@ -5,11 +5,13 @@ use git_ralph::config::{AgentChoice, Finish, Flags, KEYS, Key};
 use git_ralph::cost::Cost;
 use git_ralph::git::{Head, Oid};
 use git_ralph::process::Exit;
-use git_ralph::run::{Budget, Defeat, DefeatCause, Edits, End, Event, Gates, Opening, Outcome, StopKind, Why};
+use git_ralph::run::{
+    Budget, Conditions, Defeat, DefeatCause, Edits, End, Event, Gates, Opening, Outcome, Outline, SettingUsed, StopKind, Why,
+};
 use git_ralph::story::{ChangeName, StoryId};
 use git_ralph::workspace::Notice;
 use jiff::Timestamp;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -251,6 +253,7 @@ fn of_the_run() -> impl Strategy<Value = Event> {
         1 => text().prop_map(|error| Event::SourceUnreadable { error }),
         1 => notice().prop_map(|notice| Event::Noticed { notice }),
         1 => stop_kind().prop_map(|how| Event::StopRequested { how }),
+        1 => conditions().prop_map(|conditions| Event::LoopStarted { conditions }),
         1 => end().prop_map(|end| Event::LoopEnded { end }),
         1 => finish().prop_map(|mode| Event::FinishStarted { mode }),
         1 => (finish(), option::of(text())).prop_map(|(mode, kept)| Event::Finished { mode, kept }),
@@ -265,6 +268,25 @@ fn defeat() -> impl Strategy<Value = Defeat> {
         (text(), text()).prop_map(|(command, output)| DefeatCause::Gate { command, output }),
     ];
     (oid(), cause).prop_map(|(tip, cause)| Defeat { tip, cause })
+}
+
+fn outline() -> impl Strategy<Value = Outline> {
+    (story_id(), text(), vec(text(), 0..3), vec(text(), 0..3), vec(story_id(), 0..2))
+        .prop_map(|(id, title, tasks, acceptance, after)| Outline { id, title, tasks, acceptance, after })
+}
+
+fn conditions() -> impl Strategy<Value = Conditions> {
+    let setting = || (text(), vec(text(), 0..3), option::of(text())).prop_map(|(key, values, origin)| SettingUsed { key, values, origin });
+    (text(), option::of(text()), any::<i32>(), vec(outline(), 0..3), vec(setting(), 0..3)).prop_map(
+        |(agent, model, clock_offset, stories, settings)| Conditions {
+            agent,
+            model,
+            clock_offset,
+            stories,
+            settings,
+            ..Conditions::default()
+        },
+    )
 }
 
 fn of_an_attempt() -> impl Strategy<Value = Event> {
@@ -285,30 +307,31 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
             files,
             bytes
         }),
-        (attempt(), exit(), signal(), option::of(trouble()), usage(), number(u64::MAX), vec(text(), 0..3), text()).prop_map(
-            |((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words)| Event::AgentEnded {
-                story,
-                attempt,
-                exit,
-                signal,
-                trouble,
-                usage,
-                milliseconds,
-                survivors,
-                words
-            }
-        ),
-        (attempt(), text(), exit(), any::<u64>()).prop_map(|((story, attempt), command, exit, milliseconds)| Event::GateEnded {
-            story,
-            attempt,
-            command,
-            exit,
-            milliseconds
+        (
+            attempt(),
+            exit(),
+            signal(),
+            option::of(trouble()),
+            usage(),
+            number(u64::MAX),
+            vec(text(), 0..3),
+            text(),
+            btree_map(text(), any::<u32>(), 0..3)
+        )
+            .prop_map(|((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words, tools)| {
+                Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, survivors, words, tools }
+            }),
+        (attempt(), text(), exit(), any::<u64>(), text()).prop_map(|((story, attempt), command, exit, milliseconds, output)| {
+            Event::GateEnded { story, attempt, command, exit, milliseconds, output }
         }),
         (story_id(), time(), why()).prop_map(|(story, until, why)| Event::PauseStarted { story, until, why }),
         story_id().prop_map(|story| Event::PauseEnded { story }),
         (attempt(), usage()).prop_map(|((story, attempt), usage)| Event::UsageFound { story, attempt, usage }),
-        (vec(story_id(), 0..3), vec(story_id(), 0..3)).prop_map(|(added, removed)| Event::StoriesChanged { added, removed }),
+        (vec(story_id(), 0..3), vec(story_id(), 0..3), vec(outline(), 0..3)).prop_map(|(added, removed, stories)| Event::StoriesChanged {
+            added,
+            removed,
+            stories
+        }),
         (story_id(), vec(story_id(), 0..3)).prop_map(|(story, others)| Event::StrayMarks { story, others }),
         (story_id(), text()).prop_map(|(story, error)| Event::MarksNotSet { story, error }),
         attempt().prop_map(|(story, attempt)| Event::AttemptAccepted { story, attempt }),

@@ -201,6 +201,7 @@ impl Play {
             milliseconds: 1,
             survivors: Vec::new(),
             words: String::new(),
+            tools: BTreeMap::new(),
         });
         if self.current == Way::KilledLate {
             self.current = Way::Green;

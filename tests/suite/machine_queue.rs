@@ -488,6 +488,7 @@ impl Play {
                 milliseconds: 1,
                 survivors: Vec::new(),
                 words: String::new(),
+                tools: BTreeMap::new(),
             }]
         };
         let mut ways = vec![ended(Exit::Success, Signal::Complete, None)];
@@ -520,7 +521,8 @@ impl Play {
             batch.iter().take(count).enumerate().map(commit)
         };
         let (first, attempt) = batch[0].clone();
-        let gate = |exit| Event::GateEnded { story: first.clone(), attempt, command: "gate".into(), exit, milliseconds: 1 };
+        let gate =
+            |exit| Event::GateEnded { story: first.clone(), attempt, command: "gate".into(), exit, milliseconds: 1, output: String::new() };
         let passed = |count: usize| std::iter::once(gate(Exit::Success)).chain(landed(count)).collect::<Vec<Event>>();
         if !truth.unwritten.is_empty() {
             // The process that was killed has gated it.

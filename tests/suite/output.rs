@@ -15,6 +15,7 @@ fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
         [
             "run-starting",
             "run-started",
+            "loop-started",
             "attempt-started",
             "agent-ended",
             "gate-ended",

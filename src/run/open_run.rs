@@ -14,8 +14,8 @@ use super::steering_files::SteeringFiles;
 use super::step_runner::{AgentSetup, InFlight, RunningAgents, StepRunner};
 use super::story_list::StoryList;
 use super::{
-    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, PageMaker, Progress, Quit, Reporter, RunDir, RunState, Scribe, Site,
-    SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, child_program, watch_stop_request,
+    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, PageMaker, Progress, Quit, Reporter, RunDir, RunState,
+    Scribe, Site, SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, child_program, watch_stop_request,
 };
 use crate::agent::Agent;
 use crate::branch::{Base, Beginning, Branch};

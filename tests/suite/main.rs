@@ -49,6 +49,8 @@ mod properties;
 mod questions;
 mod readme;
 mod reliability;
+mod report;
+mod report_of_the_demo;
 mod repositories_inside;
 mod resume;
 mod rollbacks;

@@ -149,6 +149,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "its last lines are on the screen, in the events and in `log`",
         "the_question_that_an_agent_ends_with_is_on_the_screen_in_the_events_and_in_the_log",
     ),
+    (
+        "prints markup, scripts, control sequences, direction overrides or 100 MB",
+        "`report` shows it as text and cuts it",
+        "whatever_an_agent_prints_is_text_and_takes_little_room",
+    ),
+    (
+        "prints a key or a token, or writes one into a file",
+        "`report` and `log` mask it where its form is known, and count it",
+        "secrets_are_masked_in_every_format_and_in_the_log_and_counted",
+    ),
     ("What an agent does to git", "", ""),
     ("commits, then fails", "the commits are in the rescue ref, the branch is back at the checkpoint", "revert_on_failure"),
     (

@@ -8,10 +8,10 @@ const TAB: char = '\t';
 /// The longest line of text, in bytes.
 const LINE: usize = 600;
 /// What all patches of a page may take, in bytes and in lines.
-const PATCHES: usize = 1_200_000;
+const PATCHES: usize = 600_000;
 const PATCH_LINES: usize = 30_000;
 /// The same for the output of gates, for tasks and criteria, and for lists of files.
-const OUTPUTS: usize = 400_000;
+const OUTPUTS: usize = 250_000;
 const LISTS: usize = 500_000;
 const FILES: usize = 10_000;
 
@@ -44,7 +44,7 @@ pub fn patch_limits(checkpoints: usize, others: usize) -> (PatchLimit, PatchLimi
     let shares = (3 * checkpoints + others).max(1);
     let limit = |parts: usize| PatchLimit {
         lines: (PATCH_LINES * parts / shares).clamp(8, 400),
-        bytes: (PATCHES * parts / shares).clamp(240, 32_000),
+        bytes: (PATCHES * parts / shares).clamp(120, 32_000),
     };
     (limit(3), limit(1))
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::foreign::{Foreign, Room};
 use super::history::{Close, Detail, GateDetail, History};
 use super::timeline::{Timeline, tone};
+use crate::config::Finish;
 use crate::cost::Cost;
 use crate::git::{Comparison, Patch};
 use crate::process::Exit;
@@ -16,6 +17,9 @@ use crate::report::{AttemptView, Kept};
 use crate::run::{Phase, RunState, Usage, abnormal};
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Story, StoryId};
+
+/// In a run with more attempts than these, the timeline says less about each.
+const LONG_RUN: usize = 1000;
 
 /// What is known beside the journal.
 #[derive(Debug, Default)]
@@ -228,7 +232,7 @@ impl Page {
             state: phase_word(&state.phase),
             tone: verdict_tone(state, findings.is_running),
             headline: foreign.line(&headline(history, findings.is_running)),
-            next: next_commands(state, &change, findings.is_running),
+            next: next(state, &change, findings.is_running),
             started: time("%a %Y-%m-%d %H:%M:%S", started),
             last: time("%a %Y-%m-%d %H:%M:%S", history.last()),
             started_iso: time("%Y-%m-%dT%H:%M:%S", started),
@@ -258,13 +262,17 @@ impl Page {
 /// The timeline with what the page says about each attempt.
 fn named(mut timeline: Timeline, stories: &[Story], parts: &[StoryPart]) -> Timeline {
     let numbers: BTreeMap<&StoryId, usize> = stories.iter().enumerate().map(|(number, story)| (&story.id, number)).collect();
+    let is_long = timeline.groups > LONG_RUN;
     for group in timeline.lanes.iter_mut().flat_map(|lane| &mut lane.groups) {
         let Some(part) = numbers.get(&group.story).and_then(|number| parts.get(*number)) else { continue };
         let Some(attempt) = part.attempts.get(group.index) else { continue };
         group.label.clone_from(&part.id);
         group.anchor.clone_from(&attempt.anchor);
         let used = if attempt.used.is_empty() { String::new() } else { format!(", {}", attempt.used) };
-        group.tip = format!("attempt {} {}; began {}, {}{used}", attempt.number, attempt.outcome, attempt.started, attempt.time);
+        group.tip = format!("attempt {} {}", attempt.number, attempt.outcome);
+        if !is_long {
+            group.tip.push_str(&format!("; began {}, {}{used}", attempt.started, attempt.time));
+        }
     }
     timeline
 }
@@ -277,6 +285,19 @@ fn verdict_tone(state: &RunState, is_running: bool) -> &'static str {
         (Phase::Finished(_), None) => "good",
         (_, Some(_)) => "bad",
         (_, None) => "off",
+    }
+}
+
+/// The commands that make sense now: of a finished run those that look at its result.
+fn next(state: &RunState, change: &str, is_running: bool) -> Vec<String> {
+    let original = state.opening.as_ref().and_then(|opening| opening.original.branch());
+    match (&state.phase, original) {
+        (Phase::Finished(Finish::Cleanup), _) => vec!["git status".to_owned(), git_ralph("start", &[change])],
+        (Phase::Finished(Finish::Keep | Finish::Ask), Some(original)) => {
+            let original = original.strip_prefix("refs/heads/").unwrap_or(original);
+            vec![format!("git switch {} && git merge ralph/{change}", quoted(original)), git_ralph("start", &[change])]
+        }
+        _ => next_commands(state, change, is_running),
     }
 }
 

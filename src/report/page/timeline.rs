@@ -197,6 +197,9 @@ impl Timeline {
     }
 }
 
+/// A group that is thinner than this is drawn in one colour.
+const THINNEST: f64 = 0.0006;
+
 /// More slots than these share the last lane.
 const MOST_LANES: usize = 64;
 
@@ -246,7 +249,7 @@ fn group(scale: &Scale<'_>, story: &StoryId, index: usize, detail: &Detail, stre
         Part { kind: part_word(*kind), left: Share(left), width: Share((inside(stretch.to) - left).max(0.0)) }
     };
     // A part that nobody could see is left out.
-    let is_visible = |part: &Part| part.width.0 > 0.002;
+    let is_visible = |part: &Part| part.width.0 > 0.002 && width > THINNEST;
     let mut parts: Vec<Part> = parts.iter().map(part).filter(is_visible).collect();
     if detail.close == Close::Open {
         let from = parts.last().map_or(0.0, |part| part.left.0 + part.width.0);

@@ -50,10 +50,7 @@ impl StepRunner<'_> {
             transcript.write(stream, bytes)?;
             match stream {
                 Stream::Stdout => {
-                    reader.feed(bytes, &mut |said| {
-                        tools.note(said);
-                        self.tell(&ground.workspace.repo.place.top, &story.id, said);
-                    });
+                    reader.feed(bytes, &mut |said| self.tell(&ground.workspace.repo.place.top, &story.id, tools.note(said)));
                     self.in_flight.note(&story.id, || reader.usage());
                 }
                 Stream::Stderr => reader.feed_stderr(bytes),
@@ -148,12 +145,14 @@ impl StepRunner<'_> {
 struct ToolCounts(BTreeMap<String, u32>);
 
 impl ToolCounts {
-    fn note(&mut self, said: Said<'_>) {
-        let Said::Tool { name, .. } = said else { return };
+    /// Takes in what the agent said or did, and hands it on.
+    fn note<'s>(&mut self, said: Said<'s>) -> Said<'s> {
+        let Said::Tool { name, .. } = said else { return said };
         let name: String = name.chars().take(LONGEST_TOOL).collect();
         let name = if self.0.len() < MOST_TOOLS || self.0.contains_key(&name) { name } else { "others".to_owned() };
         let count = self.0.entry(name).or_default();
         *count = count.saturating_add(1);
+        said
     }
 }
 

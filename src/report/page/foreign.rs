@@ -8,7 +8,7 @@ const TAB: char = '\t';
 /// The longest line of text, in bytes.
 const LINE: usize = 600;
 /// What all patches of a page may take, in bytes and in lines.
-const PATCHES: usize = 600_000;
+const PATCHES: usize = 450_000;
 const PATCH_LINES: usize = 30_000;
 /// The same for the output of gates, for tasks and criteria, and for lists of files.
 const OUTPUTS: usize = 250_000;

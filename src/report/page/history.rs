@@ -237,6 +237,7 @@ impl History {
     }
 
     /// What is about the run as a whole.
+    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn take_run(&mut self, event: &Event, at: Timestamp, last: Timestamp) {
         match event {
             Event::RunStarting { opening } => {
@@ -304,6 +305,7 @@ impl History {
     }
 
     /// What is about one attempt.
+    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn take_attempt(&mut self, event: &Event, at: Timestamp, before: Option<Oid>) {
         match event {
             Event::AttemptStarted { story, title, slot, .. } => {

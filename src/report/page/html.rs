@@ -1,6 +1,6 @@
 //! The page of a run as one HTML file that needs nothing else: no script, no other file, no network.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;

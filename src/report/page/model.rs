@@ -333,7 +333,10 @@ fn figures(history: &History, done: usize, total: usize, attempts: usize) -> Vec
         figure("wall time", span(history.chronicle().milliseconds()), loops),
         figure("agents", span(agent), String::new()),
         figure("gates", span(gates), count(gate_count, "run")),
-        figure("waiting", span(waited), count(history.pauses.len(), "wait")),
+        match history.pauses.len() {
+            0 => figure("waiting", "none".to_owned(), String::new()),
+            waits => figure("waiting", span(waited), count(waits, "wait")),
+        },
     ];
     if let Some(cost) = usage.cost {
         figures.push(figure("cost", cost.to_string(), String::new()));

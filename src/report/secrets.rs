@@ -109,6 +109,19 @@ const PREFIXES: &[(&str, Alphabet, usize)] = &[
     ("AGE-SECRET-KEY-1", Upper, 40),
 ];
 
+/// The letters that a secret can begin with, with the words before one: most words need no closer look.
+const FIRST: [bool; 256] = {
+    let mut first = [false; 256];
+    let mut at = 0;
+    while at < PREFIXES.len() {
+        first[PREFIXES[at].0.as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    first[b'e' as usize] = true;
+    (first[b'b' as usize], first[b'B' as usize]) = (true, true);
+    first
+};
+
 /// Those of the prefixes that plain words begin with, too: what follows must look random.
 const AMBIGUOUS: &[&str] = &["sk-", "sess-", "cio", "dapi", "fw_", "xapp-", "pypi-"];
 
@@ -190,7 +203,7 @@ impl Mask {
         let mut found = Vec::new();
         let bytes = line.as_bytes();
         for at in 0..bytes.len() {
-            if bytes[at].is_ascii_alphanumeric() && begins_word(&bytes[..at]) {
+            if FIRST[usize::from(bytes[at])] && begins_word(&bytes[..at]) {
                 found.extend(by_prefix(line, at).or_else(|| web_token(line, at)).or_else(|| after_scheme(line, at)));
             }
             if matches!(bytes[at], b'=' | b':') {

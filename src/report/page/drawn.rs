@@ -10,7 +10,7 @@ use crate::report::words::span;
 const KEYS: [(&str, char, &str); 6] = [
     ("agent", '█', "agent"),
     ("gate", '▓', "gate"),
-    ("red", '✗', "failed"),
+    ("failed", '✗', "failed"),
     ("land", '▄', "landing"),
     ("back", '░', "rollback"),
     ("wait", '·', "waiting"),
@@ -68,7 +68,7 @@ fn cells(lane: &Lane, timeline: &Timeline, room: usize) -> Vec<&'static str> {
 fn cells_at(fill: &mut impl FnMut(f64, f64, &'static str), at: usize, room: usize) {
     #[expect(clippy::cast_precision_loss, reason = "a terminal is not that wide")]
     let left = (at as f64 + 0.5) / room as f64;
-    fill(left, 0.0, "red");
+    fill(left, 0.0, "failed");
 }
 
 #[expect(
@@ -85,7 +85,7 @@ fn is_drawn(timeline: &Timeline, kind: &str) -> bool {
     let groups = || timeline.lanes.iter().flat_map(|lane| &lane.groups);
     match kind {
         "wait" => !timeline.waits.is_empty(),
-        "red" => groups().any(|group| group.tone == "bad"),
+        "failed" => groups().any(|group| group.tone == "bad"),
         _ => groups().any(|group| group.parts.iter().any(|part| part.kind == kind)),
     }
 }
@@ -95,7 +95,7 @@ fn painted(kind: &str, sign: char) -> String {
     match kind {
         "agent" => sign.blue(),
         "gate" => sign.cyan(),
-        "red" => sign.red(),
+        "failed" => sign.red(),
         "land" => sign.green(),
         "wait" => sign.yellow(),
         _ => sign.dim(),
@@ -150,7 +150,7 @@ mod tests {
         let lane = Lane { label: "checkout".to_owned(), groups: vec![group(0.0, 0.5, "good"), group(0.5, 0.001, "bad")] };
         let timeline = Timeline { lanes: vec![lane], ..Timeline::default() };
         let cells = cells(&timeline.lanes[0], &timeline, 20);
-        assert_eq!((cells[0], cells[9], cells[10], cells[11]), ("agent", "agent", "red", ""));
+        assert_eq!((cells[0], cells[9], cells[10], cells[11]), ("agent", "agent", "failed", ""));
         let text = timeline_text(&timeline, 40);
         assert!(text.lines().all(|line| width(&console::strip_ansi_codes(line)) <= 60), "{text}");
         assert!(text.contains("failed") && !text.contains("waiting"), "{text}");

@@ -74,7 +74,7 @@ pub struct Group {
 /// A part of an attempt.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// `agent`, `gate`, `red`, `land` or `back`.
+    /// `agent`, `gate`, `failed`, `land` or `back`.
     pub kind: &'static str,
     /// Where it begins.
     pub left: Share,
@@ -234,7 +234,7 @@ fn part_word(kind: PartKind) -> &'static str {
     match kind {
         PartKind::Agent => "agent",
         PartKind::Gate => "gate",
-        PartKind::FailedGate => "red",
+        PartKind::FailedGate => "failed",
         PartKind::Landing => "land",
         PartKind::Rollback => "back",
     }

@@ -185,8 +185,8 @@ fn an_agent_that_takes_too_long_is_ended_and_told_so() {
     assert!(world.prompt("1", 2).contains("was stopped after 1 seconds, the time limit for an attempt"));
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
     let world = World::new();
     world.stories(1, "max-retries = 0");
@@ -203,8 +203,8 @@ fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
     }
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     let world = World::new();
     world.stories(1, "");
@@ -236,8 +236,8 @@ fn survivors(world: &World) -> Vec<String> {
     ended.map(|event| event["survivors"].to_string()).collect()
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
+#[test]
 fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
     let world = World::new();
     world.stories(1, "");
@@ -249,8 +249,8 @@ fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
     assert_eq!(survivors(&world), [format!("[\"sleep ({})\"]", pid.trim())]);
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
+#[test]
 fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
@@ -265,8 +265,8 @@ fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     assert_eq!(survivors(&world), pids.iter().map(|pid| format!("[\"sleep ({pid})\"]")).collect::<Vec<_>>());
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
+#[test]
 fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_started() {
     let world = World::new();
     world.stories(1, "");
@@ -281,8 +281,8 @@ fn an_orphan_that_ignores_term_is_killed_after_the_grace_with_all_that_it_starte
     }
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
+#[test]
 fn orphans_that_end_by_themselves_are_reaped_while_the_agent_works() {
     let world = World::new();
     world.stories(1, "");
@@ -301,8 +301,8 @@ fn orphans_that_end_by_themselves_are_reaped_while_the_agent_works() {
     assert_eq!(survivors(&world), ["[]"]);
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
+#[test]
 fn an_orphan_of_a_gate_is_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");
@@ -407,8 +407,8 @@ fn limits_without_measure_are_no_panic() {
     world.start(&["--attempt-timeout", huge, "--idle-timeout", huge, "--max-retries", "4294967295"]).code(0);
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn what_a_gate_leaves_running_is_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");

@@ -437,8 +437,8 @@ fn another_agent_does_not_wait_for_the_limit_of_the_first() {
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
     let world = World::new();
     world.stories(1, "");

@@ -115,8 +115,8 @@ fn operations_left_under_way_are_moved_aside() {
     }
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees whether any process has a lock file open")]
+#[test]
 fn locks_left_by_dead_processes_stop_nobody() {
     for lock in ["index.lock", "HEAD.lock", "refs/heads/ralph/work.lock", "packed-refs.lock", "config.lock"] {
         let world = World::new();
@@ -129,8 +129,8 @@ fn locks_left_by_dead_processes_stop_nobody() {
     }
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees whether any process has a lock file open")]
+#[test]
 fn a_stale_lock_of_our_own_index_stops_nobody() {
     let world = World::new();
     world.stories(2, "");

@@ -176,8 +176,8 @@ fn broken_and_hostile_objects_do_not_get_into_the_users_repository() {
     assert!(world.git(&["log", "--all", "--format=%s"]).contains("good"), "what is whole is kept");
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn a_process_that_an_agent_leaves_behind_writes_into_no_other_story() {
     let world = World::new();
     world.change(

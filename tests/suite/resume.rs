@@ -26,6 +26,7 @@ fn finished_stories_are_not_run_again_after_a_kill() {
     assert_eq!(world.git(&["show", "refs/ralph/work/attempts/2/1:s2"]), "2", "the half attempt is rescued");
 }
 
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds an agent although git-ralph was killed before it could record it")]
 #[test]
 fn an_agent_that_outlives_a_killed_loop_is_ended_on_resume() {
     let world = World::new();
@@ -257,6 +258,7 @@ fn a_source_that_breaks_during_the_run_is_said_and_the_last_good_one_used() {
     assert_eq!(world.count("source-unreadable"), 1);
 }
 
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it finds an agent although git-ralph was killed before it could record it")]
 #[test]
 fn orphans_that_ignore_term_are_ended_on_resume() {
     let world = World::new();

@@ -142,8 +142,8 @@ fn encoded_words_reach_the_agent_unchanged_through_two_shells() {
     assert_eq!(far.file("seen"), "it's,two words,,$HOME,\"q\"\nx,a ; b,");
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
+#[test]
 fn when_the_connection_closes_the_agent_ends_with_all_that_it_started_and_its_work_is_pushed() {
     let far = Far::new();
     let (pid, child) = (far.world.outside("pid"), far.world.outside("child"));

@@ -9,6 +9,8 @@ mod clients;
 mod completion;
 mod config_keys;
 mod configuration;
+// What a command reads is counted by inotify.
+#[cfg(target_os = "linux")]
 mod costs;
 mod ctrl_c;
 mod doctor;

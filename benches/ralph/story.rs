@@ -53,10 +53,9 @@ fn processes(files: usize, table: &mut Table) -> Result<()> {
     ensure!(world.counting(world.ralph(&borrowed(&words)))?.status()?.success(), "the counted run failed");
     let gaps = world.take_stamps()?.commands();
     let most = gaps.iter().map(Vec::len).max().unwrap_or(usize::MAX);
-    // Listing ignored files reads directories only.
-    let walk = |line: &&String| WALKS.contains(&subcommand(line)) && !line.contains(" --ignored ");
+    let walk = |line: &&String| WALKS.contains(&subcommand(line));
     let walks = gaps.iter().map(|gap| gap.iter().filter(walk).count()).max().unwrap_or(usize::MAX);
-    table.push(Row::most("story: git processes", number(most), "", 7.0));
+    table.push(Row::most("story: git processes", number(most), "", 6.0));
     table.push(Row::most("story: walks of the tree", number(walks), "", 1.0));
     Ok(())
 }

@@ -115,12 +115,23 @@ fn opening(text: &str, begins: bool) -> Option<(usize, Option<Open>)> {
             return Some((at + 4, Some(Open { end: "-->", inline: !at_start })));
         }
         let quoting = if at_start { &QUOTING[..] } else { &[] };
-        if let Some((begin, end)) = THINKING.iter().chain(quoting).find(|(begin, _)| starts_with(rest, begin)) {
+        if let Some((behind, end)) = THINKING.iter().find_map(|(begin, end)| Some((behind_tag(rest, begin)?, *end))) {
+            return Some((at + behind, Some(Open { end, inline: false })));
+        }
+        if let Some((begin, end)) = quoting.iter().find(|(begin, _)| starts_with(rest, begin)) {
             return Some((at + begin.len(), Some(Open { end, inline: false })));
         }
         from = at + 1;
     }
     None
+}
+
+/// Where a tag ends that a text begins with. It may have attributes.
+fn behind_tag(text: &str, tag: &str) -> Option<usize> {
+    let name = tag.strip_suffix('>').filter(|name| starts_with(text, name))?;
+    let rest = &text[name.len()..];
+    let end = rest.find('>').filter(|end| *end == 0 || rest.starts_with([' ', '\t']) && !rest[..*end].contains('<'))?;
+    Some(name.len() + end + 1)
 }
 
 /// A line without what stands in backticks on it.
@@ -175,6 +186,10 @@ mod tests {
             ("so: <Thinking> hm", true),
             ("<think>a</THINK>", false),
             ("<think>\n</thinking>", true),
+            ("<think id=\"1\">", true),
+            ("so <thinking >", true),
+            ("<think about it", false),
+            ("<thinker>", false),
             ("<source>rust", true),
             ("a <source>", false),
             ("<source src='x'>", false),

@@ -56,8 +56,8 @@ impl Signal {
 /// **FAILED and BLOCKED** beat it wherever they are in the message but in a code fence, in any letter case. They count:
 /// - as a promise tag, also inside a sentence or malformed;
 /// - as a verdict, if there is a COMPLETE for it to contradict: a line that consists of the word, that begins with the
-///   word and goes on with a colon or a dash and a reason, or that gives the word to a label ("Verdict: FAILED", "the
-///   story is blocked"). Whatever decorates the line does not matter. A count is no verdict ("Failed: 0"), and neither is the word
+///   word and goes on with a reason ("FAILED: red", "blocked by a missing key"), or that gives the word to a label ("Verdict: FAILED",
+///   "the story is blocked", "I'm blocked"). Whatever decorates the line does not matter. A count is no verdict ("Failed: 0"), and neither is the word
 ///   in a sentence ("3 tests failed before", "added the state BLOCKED"): stories are about such things.
 ///
 /// Where fences can be read in two ways, a COMPLETE must be outside by both and a FAILED by one: to reject what was done costs

@@ -5,21 +5,46 @@ use super::signal::{Word, is_blank};
 /// What a verdict says.
 const REFUSALS: &[&str] = &["failed", "blocked"];
 /// What a verdict is on.
-const LABELS: &[&str] = &["verdict", "status", "result", "outcome", "conclusion", "promise", "signal", "story", "attempt", "work"];
-/// What may stand around a label.
-const FILLERS: &[&str] = &["final", "overall", "my", "the", "this", "is", "was", "has"];
+const LABELS: &[&str] =
+    &["verdict", "status", "result", "outcome", "conclusion", "promise", "signal", "story", "attempt", "work", "task", "i", "we"];
+/// What may stand around a label; the last two are the brackets of a tag as HTML writes them.
+const FILLERS: &[&str] = &[
+    "final",
+    "overall",
+    "my",
+    "the",
+    "this",
+    "is",
+    "was",
+    "has",
+    "have",
+    "am",
+    "m",
+    "are",
+    "re",
+    "ve",
+    "still",
+    "now",
+    "currently",
+    "lt",
+    "gt",
+];
+/// What a reason begins with in a sentence. Work is blocked *by* something, but what failed *by* or *on* something may pass now.
+const CAUSES: &[&str] = &["because", "due", "since"];
+const OBSTACLES: &[&str] = &["by", "on", "until", "pending", "without"];
 /// What comes instead of a reason where there is nothing to report.
-const NONE: &[&str] = &["no", "none", "nothing", "nobody", "never", "zero", "n"];
+const NONE: &[&str] = &["no", "none", "nothing", "nobody", "never", "zero", "n", "default"];
 /// Up to where the word of a verdict must have begun.
 const FARTHEST: usize = 80;
 
 /// The word that a line gives as its verdict; [`Scanner`](super::Scanner) says what counts as one.
 pub fn verdict(line: &str) -> Option<Word> {
     let whole = undecorated(line);
-    let (mut text, mut labelled) = (whole, false);
+    let (mut text, mut labelled, mut tagged) = (whole, false, false);
     while Word::at_start_of(text).is_none() {
         let (first, rest) = text.split_at(text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len()));
         labelled |= is_one_of(first, LABELS);
+        tagged |= first.eq_ignore_ascii_case("promise") && rest.starts_with(['>', ']', ')', '}', '＞', '&']);
         text = undecorated(rest);
         if !is_one_of(first, LABELS) && !is_one_of(first, FILLERS) || whole.len() - text.len() > FARTHEST {
             return None;
@@ -30,7 +55,9 @@ pub fn verdict(line: &str) -> Option<Word> {
     // A heading may be that of a list which is empty.
     let heading = line.trim_start_matches(is_blank).starts_with('#') && said.contains(char::is_lowercase);
     let begins = labelled || text.len() == whole.len();
-    (begins && !heading && (ends(tail) || has_reason(tail) || labelled && is_clause(tail))).then_some(word)
+    tagged &= !tail.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let is_whole = ends(tail) || has_reason(tail) || has_cause(tail, labelled || word == Word::Blocked);
+    (begins && !heading && (is_whole || tagged || labelled && is_clause(tail))).then_some(word)
 }
 
 /// Whether a line could be one, from its first letter on. It is quick, and says yes too often.
@@ -76,7 +103,8 @@ impl Beginnings {
             let mut at = 0;
             while at < all[list].len() {
                 let word = all[list][at].as_bytes();
-                bits[(word[0] & 31) as usize] |= 1 << (word[1] & 31);
+                // Anything may follow a word of one letter.
+                bits[(word[0] & 31) as usize] |= if word.len() == 1 { u32::MAX } else { 1 << (word[1] & 31) };
                 at += 1;
             }
             list += 1;
@@ -126,6 +154,16 @@ fn has_reason(tail: &str) -> bool {
     !first.starts_with(|c: char| c.is_numeric()) && !is_one_of(first, NONE)
 }
 
+/// Whether the sentence goes on with why: something that is not "nothing".
+fn has_cause(tail: &str, any: bool) -> bool {
+    let rest = behind(tail);
+    let is_apart = tail[..tail.len() - rest.len()].contains(is_blank);
+    let mut words = rest.split(|c: char| !c.is_alphanumeric());
+    let first = words.next().unwrap_or_default();
+    let is_cause = is_one_of(first, CAUSES) || any && is_one_of(first, OBSTACLES);
+    is_apart && is_cause && !words.find(|word| !word.is_empty()).is_none_or(|word| is_one_of(word, NONE))
+}
+
 /// Whether the sentence is over, or a part of it.
 fn is_clause(tail: &str) -> bool {
     behind(tail).starts_with([',', ';', '(', '.', '!'])
@@ -136,6 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn the_table_of_verdicts() {
         let refused = [
             "FAILED",
@@ -161,6 +200,18 @@ mod tests {
             "This attempt has failed.",
             "The work FAILED; see above",
             "\u{200b}- \u{200b}FAILED",
+            "Blocked on a missing key",
+            "- Blocked by the missing schema",
+            "Failed because the tests are red",
+            "The story FAILED because of a race",
+            "Work blocked by missing credentials.",
+            "Task failed.",
+            "I am BLOCKED",
+            "I'm still blocked on a key",
+            "We have FAILED.",
+            "[promise]FAILED[/promise]",
+            "&lt;promise&gt;FAILED: red&lt;/promise&gt;",
+            "＜promise＞BLOCKED＜/promise＞",
         ];
         for line in refused {
             assert!(verdict(line).is_some() && may_be_verdict(undecorated(line).as_bytes()), "{line}");
@@ -186,6 +237,12 @@ mod tests {
             "Result: failed requests are tried again",
             "The status is COMPLETE",
             "The story is done: nothing is blocked.",
+            "The story is blocked by nothing any more",
+            "Blocked by default, as the settings say",
+            "Failed on the first try, passes now",
+            "I failed the assertion on purpose first",
+            "I fixed what failed.",
+            "The promise failed requests return is handled",
             "## Failed",
             "the",
             "",

@@ -100,6 +100,7 @@ impl Branch {
         let begun = match recorded {
             Some(initial) => {
                 self.keep_later_stage(workspace, &initial, &refs).await?;
+                self.keep_detached(&initial, original, &refs).await?;
                 Begun { initial, leftover: None, notices: Vec::new() }
             }
             None => {
@@ -122,6 +123,15 @@ impl Branch {
             return Ok(());
         }
         self.repo.update_refs(&[RefUpdate::Set { name: self.names.adopted(&staged), to: staged }], "git ralph start").await
+    }
+
+    /// Keeps commits that the user has made on a detached HEAD since the start was cut short: HEAD is about to be on the branch.
+    async fn keep_detached(&self, initial: &Oid, original: &Head, refs: &RefList) -> Result<()> {
+        let Head::Detached { oid } = self.repo.head(refs).await? else { return Ok(()) };
+        if oid == *initial || Some(&oid) == original.oid() {
+            return Ok(());
+        }
+        self.repo.update_refs(&[RefUpdate::Set { name: self.names.adopted(&oid), to: oid }], "git ralph start").await
     }
 
     async fn record_initial_state(&self, workspace: &Workspace, original: &Head, run: u32, refs: &RefList) -> Result<Begun> {

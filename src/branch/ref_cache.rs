@@ -26,10 +26,9 @@ impl Branch {
         *self.ref_cache.seen() = Some((refs, at));
     }
 
-    /// Forgets the listed refs and ignored files: the user's own command may have changed some.
-    pub fn forget_listings(&self, workspace: &Workspace) {
+    /// Forgets the listed refs: the user's own command may have changed some.
+    pub fn forget_refs(&self) {
         *self.ref_cache.seen() = None;
-        workspace.forget_ignored();
     }
 
     /// The refs of others, if they were listed a moment ago and the branch is where it belongs. They are given only once.

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::session::{brief, take_up};
 use crate::config::{Advice, Environment};
 use crate::error::{ExitStatus, Problem};
+use crate::process::is_below;
 use crate::report::{Line, Tone, output, wish_words};
 use crate::run::{Answer, Inbox, Request, RunDir, RunState, Wish, request_problem};
 use crate::story::{Story, StoryId};
@@ -59,6 +60,15 @@ impl Steering {
         let requests: Vec<Request> = wishes.into_iter().map(Request::new).collect();
         let stories = context.changes.stories(&run, &state);
         let owner = context.store.owner(&state);
+        if let Some(owner) = owner.filter(|owner| is_below(*owner)) {
+            bail!(
+                Problem::refused(format!(
+                    "process {owner}, which works on the run of '{}', takes no requests from what it has started",
+                    run.change
+                ))
+                .hint(format!("git ralph status {}", run.change))
+            );
+        }
         for request in &requests {
             let answer = state.answer(request, &stories);
             // Without a loop, what is under way was cut short, which is said when the run is taken up.

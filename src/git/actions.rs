@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::questions::Hidden;
 use super::repo::{nul_joined, trim_slash};
-use super::{Answer, Git, GitError, Oid, PathChange, RefUpdate, Repo};
+use super::{Answer, Git, GitError, Oid, PathChange, RecentFile, RefUpdate, Repo};
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +132,15 @@ impl Repo {
     pub async fn record(&self, index: &Path, paths: &[PathBuf]) -> Result<()> {
         let call = self.git.call(["update-index", "-z", "--stdin"]);
         call.index(index).input(nul_joined(paths)).working().output().await.map(drop)
+    }
+
+    /// Makes git look at files again which an index knows: what it has noted about them is removed.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub async fn look_again(&self, index: &Path, files: &[RecentFile]) -> Result<()> {
+        let entries: Vec<u8> = files.iter().flat_map(|file| file.entry.iter().copied()).collect();
+        self.git.call(["update-index", "-z", "--index-info"]).index(index).input(entries).working().output().await.map(drop)
     }
 
     /// Removes paths from an index, not from the work tree.

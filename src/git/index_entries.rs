@@ -1,14 +1,24 @@
 //! What is staged, read from the bytes of an index file in version 2, 3 or 4. Pure.
 
+use std::collections::HashSet;
+
 /// How long object ids are: SHA-1, SHA-256.
 const ID_LENGTHS: [usize; 2] = [20, 32];
-/// The times, device and inode of a file, which come before its mode; owner and size come behind it.
+/// Of what git notes about a file, its times come first, each in seconds and nanoseconds; then come device, inode, mode, owner and size.
+#[cfg(test)]
 const BEFORE_MODE: usize = 24;
+#[cfg(test)]
 const BEHIND_MODE: usize = 12;
+const BETWEEN_TIMES_AND_MODE: usize = 8;
+const OWNER: usize = 8;
+/// The upper bits of the mode of a submodule.
+const GITLINK: u32 = 0o16;
 /// The bits of an entry's flags.
 const EXTENDED: u16 = 0x4000;
 const NAME_LENGTH: u16 = 0x0fff;
 
+/// No entry is shorter.
+const SHORTEST: usize = 62;
 /// No file system has longer paths; version 4 could repeat a longer one in every entry.
 const LONGEST: usize = 4096;
 
@@ -16,6 +26,60 @@ const LONGEST: usize = 4096;
 pub fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
     // A file does not say how long its ids are, but only one length leads to its end.
     one == other || ID_LENGTHS.into_iter().any(|id_length| agree(one, other, id_length).unwrap_or(false))
+}
+
+/// The paths that an index file tracks, as bytes; none if the file cannot be read here.
+pub fn tracked_paths(index: &[u8]) -> Option<HashSet<Vec<u8>>> {
+    ID_LENGTHS.into_iter().find_map(|id_length| {
+        let mut entries = Entries::new(index, id_length)?;
+        let mut paths = HashSet::with_capacity(usize::try_from(entries.count).ok()?.min(index.len() / SHORTEST));
+        for _ in 0..entries.count {
+            entries.advance()?;
+            paths.insert(entries.path.clone());
+        }
+        entries.ends_here()?.then_some(paths)
+    })
+}
+
+/// A tracked file that was changed last at about the time when its index was written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RecentFile {
+    /// Where it is.
+    pub path: Vec<u8>,
+    /// What git has noted about it.
+    pub noted: Noted,
+    /// The entry for it, as `git update-index --index-info` takes it: without what git notes about the file.
+    pub entry: Vec<u8>,
+}
+
+/// What git notes about a file to know it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// When it was changed last, in seconds and nanoseconds.
+    pub changed: (u32, u32),
+    /// When it was modified last, in seconds.
+    pub modified: u32,
+    /// Its size, as far as it fits.
+    pub size: u32,
+}
+
+/// The ordinary files that an index knows as changed in this second or later; none if the index cannot be read here.
+pub fn changed_since(index: &[u8], second: u32) -> Vec<RecentFile> {
+    let found = ID_LENGTHS.into_iter().find_map(|id_length| {
+        let mut entries = Entries::new(index, id_length)?;
+        let mut recent = Vec::new();
+        for _ in 0..entries.count {
+            let Staged { mode, oid, flags } = entries.advance()?;
+            let is_ordinary = mode >> 12 != GITLINK && flags.0 & !NAME_LENGTH == 0 && flags.1 == 0;
+            if is_ordinary && entries.noted.changed.0 >= second {
+                let id: String = oid.iter().map(|byte| format!("{byte:02x}")).collect();
+                let entry = [format!("{mode:o} {id} 0\t").as_bytes(), &entries.path, b"\0"].concat();
+                recent.push(RecentFile { path: entries.path.clone(), noted: entries.noted, entry });
+            }
+        }
+        entries.ends_here()?.then_some(recent)
+    });
+    found.unwrap_or_default()
 }
 
 /// Compares two files entry by entry; none if one of them cannot be read.
@@ -40,6 +104,8 @@ struct Entries<'a> {
     count: u32,
     /// The path of the last entry.
     path: Vec<u8>,
+    /// What is noted about its file.
+    noted: Noted,
 }
 
 /// One entry but for its path, without what git notes about the file to know it again.
@@ -57,14 +123,17 @@ impl<'a> Entries<'a> {
         let signature = take(&mut rest, 4)?;
         let (version, count) = (long(&mut rest)?, long(&mut rest)?);
         let is_known = signature == b"DIRC" && (2..=4).contains(&version);
-        is_known.then_some(Entries { rest, version, id_length, count, path: Vec::new() })
+        is_known.then_some(Entries { rest, version, id_length, count, path: Vec::new(), noted: Noted::default() })
     }
 
     fn advance(&mut self) -> Option<Staged<'a>> {
         let (whole, rest) = (self.rest.len(), &mut self.rest);
-        take(rest, BEFORE_MODE)?;
+        let changed = (long(rest)?, long(rest)?);
+        let (modified, _) = (long(rest)?, long(rest)?);
+        take(rest, BETWEEN_TIMES_AND_MODE)?;
         let mode = long(rest)?;
-        take(rest, BEHIND_MODE)?;
+        take(rest, OWNER)?;
+        self.noted = Noted { changed, modified, size: long(rest)? };
         let oid = take(rest, self.id_length)?;
         let flags = short(rest)?;
         let more = if flags & EXTENDED == 0 { 0 } else { short(rest)? };
@@ -165,6 +234,36 @@ mod tests {
                 assert!(stage_the_same(&one, &index(2, id_length, 3, &files, b"")), "version {version}");
                 assert!(!stage_the_same(&one, &made(1, &files[..3])), "version {version}");
                 assert!(!stage_the_same(&one, &made(1, &[files[0], files[1], files[2], ("z", 2)])), "version {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_were_changed_since_a_second_are_found_with_their_entries() {
+        let at = u32::from_be_bytes([9; 4]);
+        for id_length in ID_LENGTHS {
+            for version in 2..=4 {
+                let made = index(version, id_length, 9, &[("a", 0xa4), ("b/c", 0xed)], b"");
+                let entry = |mode: &str, path: &str| format!("{mode} {} 0\t{path}\0", "07".repeat(id_length)).into_bytes();
+                let found: Vec<Vec<u8>> = changed_since(&made, at).into_iter().map(|file| file.entry).collect();
+                assert_eq!(found, [entry("100644", "a"), entry("100755", "b/c")], "version {version}");
+                assert_eq!(changed_since(&made, at)[1].noted, Noted { changed: (at, at), modified: at, size: at });
+                assert_eq!(changed_since(&made, at + 1), []);
+                assert_eq!(changed_since(b"garbage", 0), []);
+            }
+        }
+    }
+
+    #[test]
+    fn the_paths_of_an_index_are_known_unless_some_are_elsewhere() {
+        for id_length in ID_LENGTHS {
+            for version in 2..=4 {
+                let files = [("a", 1), ("a/b", 1), ("eight/by", 1)];
+                let made = |extension: &[u8]| index(version, id_length, 1, &files, extension);
+                let expected = files.map(|(path, _)| path.as_bytes().to_vec()).into();
+                assert_eq!(tracked_paths(&made(b"TREE\0\0\0\x02xy")), Some(expected), "version {version}");
+                assert_eq!(tracked_paths(&made(b"link\0\0\0\x00")), None, "version {version}");
+                assert_eq!(tracked_paths(&made(b"")[..made(b"").len() - 1]), None, "version {version}");
             }
         }
     }

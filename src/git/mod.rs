@@ -23,7 +23,7 @@ pub use conversion::{Conversion, LineEnds, Unlike, attributes_convert};
 pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;
-pub use index_entries::stage_the_same;
+pub use index_entries::{Noted, RecentFile, changed_since, stage_the_same, tracked_paths};
 pub use oid::Oid;
 pub use operations::{OPERATION_FILES, ORIG_HEAD};
 pub use patches::{Comparison, FileChange, Patch, PatchLimit};

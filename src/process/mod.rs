@@ -30,5 +30,5 @@ pub use pager::page;
 pub use platform::{MISSING, path_of, umask};
 pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
-pub use survivors::{Trail, end, holders_of, is_alive, lockers_of, record_groups_in, recorded_groups};
+pub use survivors::{Trail, end, holders_of, is_alive, is_below, lockers_of, record_groups_in, recorded_groups};
 pub use suspend::Suspension;

@@ -23,7 +23,16 @@ const LAST_GASP: Duration = Duration::from_secs(2);
 const ROUNDS: u32 = 20;
 /// How long the kernel may take to end what is left of a sandbox.
 const NAMESPACE_END: Duration = Duration::from_secs(2);
+/// Processes are not nested deeper than this.
+const DEEPEST: usize = 1000;
 const POLL: Duration = Duration::from_millis(20);
+
+/// Whether this process was started by another one, or by one that it started, and so on. An orphan counts where orphans are adopted.
+#[must_use]
+pub fn is_below(ancestor: u32) -> bool {
+    let parent = |pid: &u32| Stat::of(*pid).map(|stat| stat.parent);
+    std::iter::successors(Some(std::process::id()), parent).skip(1).take(DEEPEST).any(|pid| pid == ancestor)
+}
 
 /// What a piece of work may leave running: whatever bears its mark, and the orphans that were not there before it.
 #[derive(Debug)]

@@ -646,6 +646,7 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::RefBroken { name } => {
             format!("{name} names an object that does not exist; to remove it, type: git update-ref -d {}", quoted(name))
         }
+        Notice::WorkTreeRestored { from } => format!("the agent moved the work tree to {}; it is back", clean(from)),
         Notice::GitDirRestored { from } => format!("the agent moved the git directory to {}; it is back", clean(from)),
         Notice::OpenedUp { paths } => {
             format!("the agent removed permissions of directories; they are restored: {}", clean(&paths.join(", ")))

@@ -718,6 +718,8 @@ impl RunState {
             return;
         }
         (progress.by_hand, progress.gates) = (Some(note), Some(Gates::default()));
+        // The user may have asked for the opposite before.
+        progress.taken_back = false;
         if progress.stage == Stage::Idle {
             (progress.attempts, progress.accepted, progress.slot, progress.base) = (attempt, accepted, 0, None);
             progress.doubts.clear();
@@ -1333,8 +1335,12 @@ impl Progress {
         self.doubts.clear();
     }
 
-    /// The current attempt, if there is one, is to be rolled back whatever comes of it. In place, one that was accepted is landed at once.
+    /// The current attempt, if there is one, is to be rolled back whatever comes of it, also if the user had said before that the story
+    /// is done: the last word counts. In place, one that was accepted is landed at once.
     fn take_back(&mut self) {
+        if matches!(self.stage, Stage::Working | Stage::Ended { .. }) {
+            self.by_hand = None;
+        }
         self.taken_back = match self.stage {
             Stage::Working | Stage::Ended { .. } => true,
             Stage::Accepted | Stage::Queued(_) => self.base.is_some(),

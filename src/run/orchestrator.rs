@@ -202,7 +202,7 @@ impl<'w> RunningSteps<'w> {
         let base = scribe.state.base.clone().context("the journal has no initial state")?;
         if scribe.callbacks.is_some_and(|callbacks| callbacks.on_story.is_some()) {
             // It may have made or removed a ref, which the agent shall not be blamed for, or have made an ignored file.
-            self.step_runner.branch.forget_listings(self.step_runner.workspace);
+            self.step_runner.branch.forget_refs();
         }
         match self.step_runner.branch.ready_for_attempt(self.step_runner.workspace, &base, label).await? {
             Some(checkpoint) => scribe.record(Event::CommitsAdopted { checkpoint }).await,

@@ -95,7 +95,7 @@ impl StepRunner<'_> {
             bail!(under_way_problem(operation));
         }
         self.prepare_attempt_dir(story, attempt)?;
-        self.branch.forget_listings(self.workspace);
+        self.branch.forget_refs();
         if let Some(checkpoint) = self.branch.ready_for_attempt(self.workspace, &base, &attempt_label(story, attempt)).await? {
             scribe.record(Event::CommitsAdopted { checkpoint }).await?;
         }

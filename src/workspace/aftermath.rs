@@ -40,9 +40,7 @@ impl Workspace {
         let (refs, walked, untouched) = if alone {
             let index = self.private_index();
             let hooks = async { Ok(self.hooks_are_kept()) };
-            let walk = async { tokio::try_join!(self.refs_after_agent(&mut notices), self.add_patiently(&index), hooks) };
-            let (looks, ()) = tokio::join!(walk, self.list_ignored_beside_walk());
-            let (refs, walked, untouched) = looks?;
+            let (refs, walked, untouched) = tokio::try_join!(self.refs_after_agent(&mut notices), self.add_patiently(&index), hooks)?;
             (refs, Some(walked), untouched)
         } else {
             (self.refs_after_agent(&mut notices).await?, None, false)

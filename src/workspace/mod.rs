@@ -23,12 +23,14 @@ mod out_of_reach;
 mod path_set;
 mod raw_bytes;
 mod restore;
+mod same_second;
 mod snapshot;
 mod special;
 mod staged;
 mod submodules;
 mod switch;
 mod tree_scan;
+mod untracked;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -67,6 +67,8 @@ pub enum Notice {
     RefBroken { name: String },
     /// The git directory had been moved, and is back.
     GitDirRestored { from: String },
+    /// The work tree was moved, and is back.
+    WorkTreeRestored { from: String },
     /// Directories had been made unusable, and can be used again.
     OpenedUp { paths: Vec<String> },
     /// A ref was deleted or moved, and what it pointed at is not in the repository any more.

@@ -6,12 +6,13 @@ use std::mem;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::ignored_copies::Treatment;
 use super::path_set::PathSet;
+use super::untracked::beside_index;
 use super::{Notice, Workspace, WorkspaceKind, special};
 use crate::error::Problem;
 use crate::git::{Answer, GitError, Head, Oid, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
@@ -22,8 +23,6 @@ pub(crate) const GITLINK: u32 = 0o160_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// No filter takes this long for one walk, unless it hangs.
 const FILTER_PATIENCE: Duration = Duration::from_mins(10);
-/// How old a list of ignored files may be at the start of an attempt.
-const LISTING_AGE: Duration = Duration::from_secs(1);
 /// How deep unreadable directories may be nested.
 const ROUNDS: u32 = 20;
 
@@ -43,8 +42,6 @@ pub(super) enum Listed {
     /// Before the run; no attempt has begun since.
     AtStart,
     BeforeAnAttempt,
-    /// After an attempt, at this time; these were there.
-    AfterAnAttempt(Vec<PathBuf>, Instant),
 }
 
 /// The work tree at one moment.
@@ -152,37 +149,20 @@ impl Workspace {
     pub(super) async fn list_ignored(&self) -> Result<Vec<PathBuf>> {
         let listed = self.note_listing(Listed::BeforeAnAttempt);
         match (listed, self.kind) {
-            (Listed::AtStart, _) | (Listed::BeforeAnAttempt | Listed::AfterAnAttempt(..), WorkspaceKind::Isolated) => Ok(Vec::new()),
-            (Listed::AfterAnAttempt(files, at), _) if at.elapsed() < LISTING_AGE => Ok(files),
-            (Listed::BeforeAnAttempt | Listed::AfterAnAttempt(..), _) => self.repo.ignored_files(&self.private_index()).await,
+            (Listed::AtStart, _) | (Listed::BeforeAnAttempt, WorkspaceKind::Isolated) => Ok(Vec::new()),
+            (Listed::BeforeAnAttempt, WorkspaceKind::InPlace) => {
+                let (top, index) = (self.repo.place.top.clone(), self.private_index());
+                match tokio::task::spawn_blocking(move || beside_index(&top, &index)).await? {
+                    Some(files) => Ok(files),
+                    None => self.repo.ignored_files(&self.private_index()).await,
+                }
+            }
             (Listed::Never, _) => {
                 let entries = self.repo.status(&self.private_index()).await?;
                 self.protect_ignored(&entries)?;
                 self.know_nested(&entries.iter().filter_map(nested).collect::<Vec<_>>())?;
                 Ok(Vec::new())
             }
-        }
-    }
-
-    /// Looks for ignored files after an attempt, while git walks through the tree anyway: nothing but our own steps comes between this
-    /// and the next attempt. Saves 2 ms of a story with 200 files.
-    pub(super) async fn list_ignored_beside_walk(&self) {
-        let has_begun = matches!(*self.listed.lock().unwrap_or_else(PoisonError::into_inner), Listed::BeforeAnAttempt);
-        if self.kind == WorkspaceKind::Isolated || !has_begun {
-            return;
-        }
-        let (at, index) = (Instant::now(), self.private_index());
-        // What keeps git from answering keeps it from walking too: the walk finds it, and the next attempt asks again.
-        if let Ok(Ok(files)) = tokio::time::timeout(PATIENCE, self.repo.ignored_files(&index)).await {
-            self.note_listing(Listed::AfterAnAttempt(files, at));
-        }
-    }
-
-    /// Forgets which ignored files an attempt left, so that the next attempt looks again.
-    pub(crate) fn forget_ignored(&self) {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*listed, Listed::AfterAnAttempt(..)) {
-            *listed = Listed::BeforeAnAttempt;
         }
     }
 
@@ -417,6 +397,7 @@ impl Workspace {
     /// A FIFO in the place of a rules file blocks git forever: when a walk takes long, they are looked for and moved. So does a
     /// filter that hangs: it is given up.
     pub(super) async fn add_patiently(&self, index: &Path) -> Result<Answer> {
+        self.doubt_recent_files(index).await?;
         loop {
             let mut call = Box::pin(self.repo.add_all(index, &[], Tolerance::Strict));
             if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {

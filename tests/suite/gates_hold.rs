@@ -90,10 +90,11 @@ fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_at
     world.agent(&format!(
         "test $RALPH_STORY = 1 && {{ touch ok1; git config --unset-all ralph.verify; git config alias.mine '!sh'; git config alias.evil '!sh'
          git config core.hooksPath /tmp/hooks; git config filter.x.clean evil; git config core.fsmonitor evil; git config --unset core.editor
-         git config include.path /tmp/more; git config user.name Agent; git config remote.origin.url /tmp/remote; }}; {COMPLETE}"
+         git config include.path /tmp/more; git config svn.authorsProg evil; git config annex.x-command evil; git config user.name Agent; git config remote.origin.url /tmp/remote; }}; {COMPLETE}"
     ));
-    let named = "alias.evil, alias.mine, core.editor, core.fsmonitor, core.hookspath, filter.x.clean, include.path, ralph.verify in config";
-    world.start(&["--limit", "1"]).code(0).says(named);
+    let named =
+        "alias.evil, alias.mine, annex.x-command, core.editor, core.fsmonitor, core.hookspath, filter.x.clean, include.path, ralph.verify";
+    world.start(&["--limit", "1"]).code(0).says(&format!("{named}, svn.authorsprog in config"));
     assert_eq!(world.git(&["config", "--get-all", "ralph.verify"]), format!("{OWN_FILE}\ntrue"));
     assert_eq!((world.git(&["config", "alias.mine"]), world.git(&["config", "core.editor"])), ("status".to_owned(), "vi".to_owned()));
     let all = world.git(&["config", "--local", "--list"]);
@@ -101,7 +102,7 @@ fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_at
     assert!(all.contains("user.name=Agent") && all.contains("remote.origin.url=/tmp/remote"), "other settings stay: {all}");
     assert!(fs::read_to_string(world.run_dir().join("moved/1-1/git-dir/config")).unwrap().contains("evil"));
     world.ralph(&["resume"]).code(1).says(&format!("2: gate failed: {OWN_FILE}"));
-    world.ralph(&["log"]).code(0).says("ralph.verify in config of the git directory changed during the attempt");
+    world.ralph(&["log"]).code(0).says("ralph.verify, svn.authorsprog in config of the git directory changed during the attempt");
 }
 
 #[test]

@@ -163,6 +163,7 @@ fn notice() -> impl Strategy<Value = Notice> {
         vec(text(), 0..3).prop_map(|paths| Notice::Unfiltered { paths }),
         text().prop_map(|name| Notice::RefBroken { name }),
         text().prop_map(|from| Notice::GitDirRestored { from }),
+        text().prop_map(|from| Notice::WorkTreeRestored { from }),
         vec(text(), 0..3).prop_map(|paths| Notice::OpenedUp { paths }),
         text().prop_map(|kept| Notice::NotStagedAgain { kept }),
         (vec(text(), 0..9), text()).prop_map(|(paths, kept)| Notice::IgnoredPutBack { paths, kept }),

@@ -389,6 +389,27 @@ fn what_is_only_staged_after_a_start_was_killed_stays_reachable() {
 }
 
 #[test]
+fn commits_on_a_detached_head_after_a_start_was_killed_stay_reachable() {
+    for kill in [killed_at, killed_after] {
+        for next in [&["resume"][..], &["abort"]] {
+            let world = World::new();
+            world.stories(1, "");
+            let agent = world.agent(COMPLETE);
+            world.git(&["checkout", "-q", "--detach"]);
+            kill(&world, "symbolic-ref -m", &["start", "work", "--", &agent]);
+            world.write("new", "mine\n");
+            world.git(&["add", "new"]);
+            world.git(&["commit", "-qm", "mine"]);
+            world.ralph(next).code(0);
+            if next[0] == "resume" {
+                world.ralph(&["abort"]).code(0);
+            }
+            assert!(world.subjects("--all").iter().any(|subject| subject == "mine"), "{next:?}");
+        }
+    }
+}
+
+#[test]
 fn edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_a_ref() {
     for args in [&["finish", "--cleanup"][..], &["abort"]] {
         let world = World::new();

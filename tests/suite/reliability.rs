@@ -83,6 +83,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "what_is_only_staged_after_a_start_was_killed_stays_reachable",
     ),
     (
+        "the user commits on a detached HEAD after a start was killed",
+        "the commits are kept under a ref",
+        "commits_on_a_detached_head_after_a_start_was_killed_stay_reachable",
+    ),
+    (
         "the user commits on the run's branch after a finish or an abort was killed",
         "the commit is kept with the run's last state",
         "commits_after_a_finish_or_an_abort_was_killed_stay_reachable",
@@ -372,6 +377,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the agent moves the git directory, or puts a file or another repository in its place",
         "it is moved back; whatever was in its place is kept",
         "a_git_directory_that_was_moved_or_replaced_is_back_in_its_place",
+    ),
+    (
+        "the agent edits a file within a second of the last checkpoint, and keeps its size and its time of modification",
+        "the edit is in the checkpoint, or in the rescue and taken back",
+        "edits_within_a_second_that_keep_size_and_times_are_landed_as_the_gates_saw_them_and_rolled_back",
+    ),
+    (
+        "the agent moves the work tree, or puts a link or another directory in its place",
+        "it is moved back; whatever was in its place is renamed and not written to",
+        "a_work_tree_that_was_moved_is_back_and_no_other_directory_is_taken_for_it",
     ),
     (
         "parts of the git directory are overwritten with garbage, or replaced by another kind of file",

@@ -376,6 +376,47 @@ fn a_git_directory_that_was_moved_or_replaced_is_back_in_its_place() {
 }
 
 #[test]
+fn a_work_tree_that_was_moved_is_back_and_no_other_directory_is_taken_for_it() {
+    for (in_its_place, verdict, code) in [
+        ("ln -s other repo", COMPLETE, 0),
+        ("ln -s other repo", FAILED, 1),
+        ("mkdir repo; echo x >repo/x", FAILED, 1),
+        ("true", COMPLETE, 0),
+    ] {
+        let world = World::new();
+        world.stories(1, "max-retries = 0");
+        fs::create_dir(world.outside("other")).unwrap();
+        fs::write(world.outside("other/README"), "precious\n").unwrap();
+        world.write("mine", "mine\n");
+        world.agent(&format!("echo work >work; cd ..; mv repo moved; {in_its_place}; {verdict}"));
+        world.start(&[]).code(code).says("the agent moved the work tree to");
+        assert_eq!(fs::read_to_string(world.outside("other/README")).unwrap(), "precious\n", "{in_its_place}");
+        assert_eq!(fs::read_dir(world.outside("other")).unwrap().count(), 1, "{in_its_place}");
+        assert_eq!((world.read("mine").as_str(), world.read("README").as_str()), ("mine\n", "hello\n"), "{in_its_place}");
+        assert_eq!(world.path("work").exists(), code == 0, "{in_its_place}");
+        world.ralph(&["abort"]).code(0);
+        assert_eq!(world.git(&["status", "--porcelain"]), "?? mine", "{in_its_place}");
+    }
+}
+
+#[test]
+fn edits_within_a_second_that_keep_size_and_times_are_landed_as_the_gates_saw_them_and_rolled_back() {
+    for options in [&[][..], &["--isolate"]] {
+        let world = World::new();
+        world.stories(7, "max-retries = 0\nverify = ['grep -q $RALPH_STORY keep']");
+        world.write("keep", "0\n");
+        world.agent(&format!("echo $RALPH_STORY >keep; touch -d 2020-01-01 keep; test $RALPH_STORY = 7 && {FAILED} || {COMPLETE}"));
+        world.start(options).code(1);
+        for story in 1..7 {
+            let commit = world.git(&["log", "--format=%H", &format!("--grep=^checkpoint: {story}$"), "ralph/work"]);
+            assert_eq!(world.git(&["show", &format!("{commit}:keep")]), story.to_string(), "{options:?}");
+        }
+        assert_eq!(world.git(&["show", "refs/ralph/work/attempts/7/1:keep"]), "7", "{options:?}");
+        assert_eq!(world.read("keep"), if options.is_empty() { "6\n" } else { "0\n" }, "{options:?}");
+    }
+}
+
+#[test]
 fn a_git_directory_that_was_deleted_is_named() {
     let world = World::new();
     world.stories(1, "");

@@ -189,6 +189,31 @@ fn skipping_a_story_that_is_under_way_ends_its_attempt() {
 }
 
 #[test]
+fn the_last_word_about_a_story_that_is_under_way_counts_and_the_loop_goes_on() {
+    for (words, lands) in [
+        ([&["done", "a"][..], &["skip", "a"]], false),
+        ([&["skip", "a"], &["done", "a"]], true),
+        ([&["hint", "a", "--now", "-m", "x"], &["done", "a"]], true),
+    ] {
+        let world = world(GRAPH, "");
+        // An agent that ends when both requests have found it.
+        let over = world.outside("over").display().to_string();
+        world.agent(&format!("trap 'while ! test -e {over}; do sleep 0.02; done; exit 1' TERM; {}; {COMPLETE}", held(&world, "a")));
+        let running = start_held(&world, &[]);
+        for words in words {
+            let event = ["done-by-hand", "story-skipped", "hint-given"]
+                [["done", "skip", "hint"].iter().position(|word| *word == words[0]).unwrap()];
+            world.ralph(words).code(0);
+            world.wait_for(event, || is_noted(&world, event));
+        }
+        fs::write(&over, "").unwrap();
+        running.finish().code(0);
+        assert_eq!(landed(&world).contains(&"a".to_owned()), lands, "{words:?}");
+        assert!(world.count("attempt-accepted") <= 3, "{words:?}");
+    }
+}
+
+#[test]
 fn edits_of_the_user_become_the_checkpoint_of_a_story_that_is_done_by_hand() {
     for isolated in [false, true] {
         let world = world(GRAPH, &format!("test $RALPH_STORY = a && {FAILED} || {COMPLETE}"));
@@ -429,11 +454,17 @@ fn an_agent_can_leave_no_request_for_the_loop() {
     let world = world(GRAPH, "");
     world.agent(&format!(
         "for command in 'skip b' 'retry b' 'done b' 'hint b -m x'; do {program} $command >>../said 2>&1; echo $? >>../said; done
+         env -u RALPH_RUN {program} done >>../unmarked 2>&1; env -u RALPH_RUN {program} skip c >>../unmarked 2>&1
+         (env -i HOME=$HOME PATH=$PATH setsid {program} done >../orphaned 2>&1; touch ../over) & while ! test -e ../over; do sleep 0.02; done; rm ../over
          mkdir -p $RALPH_RUN_DIR/inbox; echo '{forged}' >$RALPH_RUN_DIR/inbox/1.json; {COMPLETE}"
     ));
     world.start(&[]).code(0);
     let said = fs::read_to_string(world.outside("said")).unwrap();
     assert_eq!(said.matches("cannot be called from inside an attempt").count(), 12, "{said}");
+    let refused = "takes no requests from what it has started";
+    let (unmarked, orphaned) =
+        (fs::read_to_string(world.outside("unmarked")).unwrap(), fs::read_to_string(world.outside("orphaned")).unwrap());
+    assert_eq!((unmarked.matches(refused).count(), orphaned.matches(refused).count()), (6, 1), "{unmarked}{orphaned}");
     assert_eq!((landed(&world).len(), world.count("done-by-hand"), world.count("story-skipped")), (3, 0, 0));
 }
 

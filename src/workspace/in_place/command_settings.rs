@@ -66,6 +66,9 @@ const STEERING: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
+/// How variables end that name a command in any section, also in those of other programs.
+const COMMANDS: &[&str] = &["cmd", "command", "editor", "helper", "hook", "pager", "prog", "program"];
+
 /// Where more keys than these have changed, the file is put back as a whole.
 const FEW: usize = 50;
 
@@ -75,7 +78,9 @@ type Values = BTreeMap<String, Vec<OsString>>;
 /// Whether a key, as git lists it, names a command or steers a run.
 fn steers(key: &str) -> bool {
     let (Some((section, _)), Some((_, variable))) = (key.split_once('.'), key.rsplit_once('.')) else { return false };
-    STEERING.iter().any(|(known, variables)| *known == section && variables.iter().any(|name| *name == "*" || *name == variable))
+    let is_listed =
+        |(known, variables): &(&str, &[&str])| *known == section && variables.iter().any(|name| *name == "*" || *name == variable);
+    COMMANDS.iter().any(|end| variable.ends_with(end)) || STEERING.iter().any(is_listed)
 }
 
 /// The steering keys that do not say the same in both.

@@ -15,7 +15,7 @@ use crate::git::{GitError, RefList};
 use crate::process::path_of;
 use crate::relocate::relocate;
 use crate::safe_read;
-use crate::workspace::{Notice, Workspace, nul_records};
+use crate::workspace::{Notice, Workspace, WorkspaceKind, nul_records};
 
 /// Directories of a git directory that something is written to; the first is the git directory itself.
 const WRITTEN: [&str; 6] = ["", "objects", "refs", "refs/heads", "logs", "ralph"];
@@ -26,9 +26,10 @@ const WRITABLE: u32 = 0o600;
 const DIRECTORIES: [&str; 6] = ["objects", "refs", "refs/heads", "refs/tags", "logs", "logs/refs"];
 const FILES: [&str; 2] = ["index", "packed-refs"];
 
-/// A git directory that stays known when it is moved, and how the work tree leads to it.
+/// A work tree and its git directory that stay known when they are moved, and how the one leads to the other.
 #[derive(Clone, Debug)]
 pub(in crate::workspace) struct Anchor {
+    top: Option<Arc<File>>,
     dir: Option<Arc<File>>,
     /// What the file `.git` says, where it is a file.
     link: Option<Vec<u8>>,
@@ -39,19 +40,21 @@ impl Anchor {
         let dot_git = top.join(".git");
         let is_file = dot_git.symlink_metadata().is_ok_and(|meta| meta.is_file());
         let link = if is_file { safe_read::bytes(&dot_git).ok() } else { None };
-        Anchor { dir: File::open(git_dir).ok().map(Arc::new), link }
+        let open = |dir: &Path| File::open(dir).ok().map(Arc::new);
+        Anchor { top: open(top), dir: open(git_dir), link }
     }
+}
 
-    fn is_at(&self, dir: &Path) -> bool {
-        let Some(known) = self.dir.as_ref().and_then(|file| file.metadata().ok()) else { return true };
-        dir.metadata().is_ok_and(|meta| id(&meta) == id(&known))
-    }
+/// Whether an open directory has this path, as far as can be told.
+fn is_at(dir: Option<&Arc<File>>, path: &Path) -> bool {
+    let Some(known) = dir.and_then(|file| file.metadata().ok()) else { return true };
+    path.metadata().is_ok_and(|meta| id(&meta) == id(&known))
+}
 
-    /// Where the directory is now; none if it was deleted.
-    fn found(&self) -> Option<PathBuf> {
-        let path = path_of(self.dir.as_ref()?)?;
-        self.is_at(&path).then_some(path)
-    }
+/// Where an open directory is now; none if it was deleted.
+fn found(dir: Option<&Arc<File>>) -> Option<PathBuf> {
+    let path = path_of(dir?)?;
+    is_at(dir, &path).then_some(path)
 }
 
 fn id(meta: &Metadata) -> (u64, u64) {
@@ -81,8 +84,9 @@ impl Workspace {
         if self.is_put_right() {
             return Ok(Vec::new());
         }
+        let mut notices: Vec<Notice> = self.put_top_back()?.into_iter().collect();
         let mut opened = self.open_up_directories();
-        let mut notices: Vec<Notice> = self.put_git_dir_back()?.into_iter().collect();
+        notices.extend(self.put_git_dir_back()?);
         opened.extend(self.open_up_directories());
         // What follows believes them.
         self.restore_records()?;
@@ -122,13 +126,28 @@ impl Workspace {
         }
     }
 
+    /// A work tree that was moved away is moved back, so that no other directory is taken for it. What is in its place is renamed.
+    fn put_top_back(&self) -> Result<Option<Notice>> {
+        let (top, known) = (&self.repo.place.top, self.anchor.top.as_ref());
+        let is_moved = self.kind == WorkspaceKind::InPlace && (top.is_symlink() || !is_at(known, top));
+        let Some(from) = found(known).filter(|_| is_moved) else { return Ok(None) };
+        if top.symlink_metadata().is_ok() {
+            let named = |number: u32| top.with_extension(format!("in-its-place.{number}"));
+            let aside = free_name(named(1), named, |path| path.symlink_metadata().is_ok());
+            fs::rename(top, &aside).with_context(|| format!("cannot move {} aside", top.display()))?;
+        }
+        fs::rename(&from, top).with_context(|| format!("cannot move {} back to {}", from.display(), top.display()))?;
+        Ok(Some(Notice::WorkTreeRestored { from: from.display().to_string() }))
+    }
+
     /// A git directory that was moved away is moved back; what is in its place goes into the run's directory.
     fn put_git_dir_back(&self) -> Result<Option<Notice>> {
         let dir = &self.repo.place.common_dir;
-        if self.anchor.is_at(dir) {
+        let known = self.anchor.dir.as_ref();
+        if is_at(known, dir) {
             return Ok(None);
         }
-        let Some(from) = self.anchor.found() else {
+        let Some(from) = found(known) else {
             bail!(Problem::fatal(format!(
                 "the agent deleted the git directory {} and the run with it: restore it from a backup; the work tree is as the agent left it",
                 dir.display()

@@ -254,6 +254,7 @@ impl VirtualRun {
             trouble: None,
             usage: Usage::default(),
             milliseconds: 0,
+            waited_milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
             tools: BTreeMap::new(),

@@ -93,6 +93,7 @@ fn exit_status(end: &End) -> ExitStatus {
         | End::Misconfigured { .. }
         | End::UsageLimit { .. }
         | End::StillLimited { .. }
+        | End::RunnerFailed { .. }
         | End::NeedsUser { .. }
         | End::Blocked { .. }
         | End::Stopped => ExitStatus::StoppedShort,

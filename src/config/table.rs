@@ -246,6 +246,13 @@ settings! {
         file: "gate-runner",
         example: "[]",
     }
+    runner_timeout: TimeLimit {
+        key: "ralph.runnerTimeout",
+        unset: "no limit",
+        help: "How long a runner may take to start a command, such as in the queue of a cluster. Until then no other time limit counts.",
+        file: "runner-timeout",
+        example: "\"12h\"",
+    }
     sandbox: SandboxMode {
         key: "ralph.sandbox",
         default: "off",

@@ -41,6 +41,16 @@ pub enum Exit {
         /// What the system said.
         error: String,
     },
+    /// It never ran: the runner that should start it did not.
+    NotStarted {
+        /// How the runner ended, and what it printed last.
+        message: String,
+    },
+    /// The runner that started it ended without reporting how it ended. It may still be running.
+    Lost {
+        /// How the runner ended, and what was printed last.
+        message: String,
+    },
 }
 
 impl Exit {

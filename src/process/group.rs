@@ -1,23 +1,37 @@
 //! A child's process group, ended with whoever holds it.
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use tokio::time::{Instant, sleep};
 
 use super::adoption::with_descendants;
 use super::child::Child;
 use super::platform;
 
+const POLL: Duration = Duration::from_millis(20);
+
 /// The group that a child leads, as its session is its own.
-pub(super) struct Group(Pid);
+pub(super) struct Group {
+    leader: Pid,
+    /// What it gets when the future that waits for the child is dropped.
+    last: Signal,
+}
 
 impl Group {
     pub(super) fn of(child: &Child) -> Self {
-        Group(child.pid)
+        Group { leader: child.pid, last: Signal::KILL }
+    }
+
+    /// The group of a runner. It is not killed when it is dropped: a runner that is killed cannot end what it started elsewhere.
+    pub(super) fn of_runner(child: &Child) -> Self {
+        Group { leader: child.pid, last: Signal::TERM }
     }
 
     /// Asks it to end. A bubblewrap that gets TERM dies, and all processes of its sandbox are killed with it: so they are asked, each by
     /// itself, and bubblewrap ends when they have ended.
     pub(super) fn ask_to_end(&self) {
-        let leader = self.0.as_raw_nonzero().get().cast_unsigned();
+        let leader = self.leader.as_raw_nonzero().get().cast_unsigned();
         let inside: Vec<u32> = match platform::name_of(leader).as_str() {
             "bwrap" => with_descendants(&[leader]).into_iter().filter(|pid| *pid != leader).collect(),
             _ => Vec::new(),
@@ -30,13 +44,21 @@ impl Group {
         }
     }
 
+    /// Waits for all of it to end, for so long at most.
+    pub(super) async fn gone_within(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while test_kill_process_group(self.leader).is_ok() && Instant::now() < deadline {
+            sleep(POLL).await;
+        }
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(self.0, signal);
+        let _ = kill_process_group(self.leader, signal);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.signal(self.last);
     }
 }

@@ -29,6 +29,6 @@ pub use missing::cannot_start;
 pub use pager::page;
 pub use platform::{MISSING, path_of, umask};
 pub use spawn::{Program, on_path};
-pub use supervise::{Flow, Stream, Supervised, Watch, supervise};
+pub use supervise::{Flow, Place, Stream, Supervised, Watch, supervise};
 pub use survivors::{Trail, end, holders_of, is_alive, is_below, lockers_of, record_groups_in, recorded_groups};
 pub use suspend::Suspension;

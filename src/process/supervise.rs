@@ -21,6 +21,9 @@ const BUFFER: usize = 64 * 1024;
 /// How long a pipe may stay open after its process has gone before whoever holds it is ended.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// How long the helpers of a runner that has gone may take to clean up after it.
+const CLEAN_UP: Duration = Duration::from_secs(2);
+
 /// How often the clock is looked at, to notice when this process did not run.
 const BEAT: Duration = Duration::from_secs(1);
 /// A beat that comes so late means that this process did not run: it was suspended, frozen, or the machine slept.
@@ -35,9 +38,24 @@ pub enum Stream {
     Stderr,
 }
 
+/// Where a program runs, and so when its clocks start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Below us, from the moment that it is spawned.
+    Here,
+    /// Wherever a runner starts it, and whenever that has room for it. Its clocks stand still until the sink gives something else than
+    /// [`Flow::Waiting`].
+    Behind {
+        /// How long that may take.
+        limit: Option<Duration>,
+    },
+}
+
 /// What a piece of output means for the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
+    /// The runner has not started the program yet.
+    Waiting,
     /// More is expected.
     Going,
     /// The last word may have been said: from here silence means lingering.
@@ -59,6 +77,8 @@ pub struct Watch {
     pub linger: Duration,
     /// Between TERM and KILL.
     pub grace: Duration,
+    /// Where the program runs.
+    pub place: Place,
 }
 
 /// How a supervised child ended.
@@ -68,6 +88,10 @@ pub struct Supervised {
     pub exit: Exit,
     /// How long it ran.
     pub duration: Duration,
+    /// How long it waited for its runner to start it.
+    pub waited: Duration,
+    /// Whether it, or its runner, did not end when it was asked to, and was killed.
+    pub killed: bool,
 }
 
 /// Runs a program with `input` on its standard input, hands every piece of output to `sink` and ends it in time.
@@ -86,11 +110,11 @@ pub async fn supervise(
         Ok(child) => child,
         Err(error) => {
             let exit = Exit::CouldNotStart { error: error.to_string() };
-            return Ok(Supervised { exit, duration: started.elapsed() });
+            return Ok(Supervised { exit, duration: started.elapsed(), waited: Duration::ZERO, killed: false });
         }
     };
     remember_session(child.pid, &program.env);
-    let group = Group::of(&child);
+    let group = if watch.place == Place::Here { Group::of(&child) } else { Group::of_runner(&child) };
     let stdin = child.stdin.take();
     let mut pipes = Pipes::of(&mut child);
     let mut feed = pin!(async {
@@ -99,7 +123,7 @@ pub async fn supervise(
             let _ = pipe.write_all(input).await;
         }
     });
-    let mut clock = Clock { watch, started, heard: started, looked: started, suspended: suspended(), concluded: false };
+    let mut clock = Clock::new(watch, started, suspended());
     let mut fed = false;
     let end = loop {
         clock.pass_over_absence(Instant::now(), suspended());
@@ -123,23 +147,11 @@ pub async fn supervise(
             status = child.wait() => break Stopped::Gone(Exit::of(status?)),
         }
     };
-    let exit = match end {
-        Stopped::Gone(exit) => {
-            let _ = timeout(DRAIN, pipes.drain(&mut sink)).await;
-            group.signal(Signal::KILL);
-            Ok(exit)
-        }
-        Stopped::Enforced(exit) => {
-            terminate(&mut child, &group, watch.grace, pipes.drain(&mut sink)).await;
-            Ok(exit)
-        }
-        Stopped::Broken(error) => {
-            terminate(&mut child, &group, watch.grace, pipes.drain(&mut |_, _| Ok(Flow::Going))).await;
-            Err(error)
-        }
-    };
+    let ended = end.complete(&mut child, &group, watch, &mut pipes, &mut sink).await;
     clock.pass_over_absence(Instant::now(), suspended());
-    Ok(Supervised { exit: exit?, duration: clock.started.elapsed() })
+    let (waited, duration) = clock.times();
+    let (exit, killed) = ended?;
+    Ok(Supervised { exit, duration, waited, killed })
 }
 
 enum Stopped {
@@ -148,16 +160,49 @@ enum Stopped {
     Broken(io::Error),
 }
 
-/// TERM to the group, a grace period in which its last words are still heard, then KILL.
-async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) {
+impl Stopped {
+    /// Hears the last words and leaves nothing behind. Gives how the child ended, and whether it had to be killed.
+    async fn complete(
+        self,
+        child: &mut Child,
+        group: &Group,
+        watch: Watch,
+        pipes: &mut Pipes,
+        sink: &mut impl FnMut(Stream, &[u8]) -> io::Result<Flow>,
+    ) -> io::Result<(Exit, bool)> {
+        match self {
+            Stopped::Gone(exit) => {
+                let _ = timeout(DRAIN, pipes.drain(sink)).await;
+                if watch.place == Place::Here {
+                    group.signal(Signal::KILL);
+                } else {
+                    // A helper of a runner that was killed may be about to cancel its job; TERM follows when the group is dropped.
+                    group.gone_within(CLEAN_UP).await;
+                }
+                Ok((exit, false))
+            }
+            Stopped::Enforced(exit) => Ok((exit, terminate(child, group, watch.grace, pipes.drain(sink)).await)),
+            Stopped::Broken(error) => {
+                terminate(child, group, watch.grace, pipes.drain(&mut |_, _| Ok(Flow::Going))).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// TERM to the group, a grace period in which its last words are still heard, then KILL. Gives whether the child had to be killed.
+async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) -> bool {
     group.ask_to_end();
     let gone = timeout(grace, async { tokio::join!(child.wait(), drain).0 });
+    let mut killed = false;
     if gone.await.is_err() {
+        killed = matches!(child.try_wait(), Ok(None));
         group.signal(Signal::KILL);
         let _ = child.wait().await;
     }
     // The leader may have gone politely and left others of its group behind.
     group.signal(Signal::KILL);
+    killed
 }
 
 /// Which of the limits comes next, and which one it was. Time in which this process did not run does not count.
@@ -170,11 +215,24 @@ struct Clock {
     /// How long this process had been suspended by then.
     suspended: Duration,
     concluded: bool,
+    /// How long a runner took to start the program; none while it has not started it.
+    waited: Option<Duration>,
 }
 
 impl Clock {
     /// Far enough to mean never.
     const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+    fn new(watch: Watch, now: Instant, suspended: Duration) -> Self {
+        let waited = (watch.place == Place::Here).then_some(Duration::ZERO);
+        Clock { watch, started: now, heard: now, looked: now, suspended, concluded: false, waited }
+    }
+
+    /// How long the program waited for its runner, and how long it ran.
+    fn times(&self) -> (Duration, Duration) {
+        let elapsed = self.started.elapsed();
+        self.waited.map_or((elapsed, Duration::ZERO), |waited| (waited, elapsed))
+    }
 
     /// Moves both limits by the time in which this process did not run.
     fn pass_over_absence(&mut self, now: Instant, suspended: Duration) {
@@ -192,17 +250,25 @@ impl Clock {
     }
 
     fn heard(&mut self, stream: Stream, flow: Flow) {
+        if self.waited.is_none() {
+            if flow == Flow::Waiting {
+                return;
+            }
+            let now = Instant::now();
+            self.waited = Some(now.duration_since(self.started));
+            (self.started, self.heard) = (now, now);
+        }
         // After the last word, chatter on standard error does not put the end off.
         let chatter = self.concluded && (stream == Stream::Stderr || flow == Flow::Over);
         if !chatter {
             self.heard = Instant::now();
         }
-        self.concluded = flow != Flow::Going;
+        self.concluded = !matches!(flow, Flow::Going | Flow::Waiting);
     }
 
     /// Whether the whole time is not up yet, so that the alarm was for silence.
     fn is_only_silence(&self) -> bool {
-        self.watch.limit.is_none_or(|limit| self.started.elapsed() < limit)
+        self.waited.is_some() && self.watch.limit.is_none_or(|limit| self.started.elapsed() < limit)
     }
 
     fn silence(&self) -> Option<Duration> {
@@ -210,6 +276,9 @@ impl Clock {
     }
 
     fn next(&self) -> Instant {
+        if let (None, Place::Behind { limit }) = (self.waited, self.watch.place) {
+            return self.started + limit.unwrap_or(Self::NEVER);
+        }
         let whole = self.started + self.watch.limit.unwrap_or(Self::NEVER);
         let silent = self.heard + self.silence().unwrap_or(Self::NEVER);
         whole.min(silent)
@@ -217,6 +286,9 @@ impl Clock {
 
     fn rung(&self) -> Exit {
         match (self.watch.limit, self.watch.idle) {
+            _ if self.waited.is_none() => {
+                Exit::NotStarted { message: format!("it was not started within {} s", self.started.elapsed().as_secs()) }
+            }
             _ if self.concluded && self.heard.elapsed() >= self.watch.linger => Exit::Lingered,
             (Some(limit), _) if self.started.elapsed() >= limit => Exit::timed_out(limit),
             (_, idle) => Exit::stalled(idle.unwrap_or_default()),
@@ -307,9 +379,9 @@ mod tests {
     #[test]
     fn time_in_which_the_process_did_not_run_ends_no_attempt() {
         let second = Duration::from_secs(1);
-        let watch = Watch { limit: Some(60 * second), idle: Some(10 * second), linger: second, grace: second };
+        let watch = Watch { limit: Some(60 * second), idle: Some(10 * second), linger: second, grace: second, place: Place::Here };
         let start = Instant::now();
-        let mut clock = Clock { watch, started: start, heard: start, looked: start, suspended: Duration::ZERO, concluded: false };
+        let mut clock = Clock::new(watch, start, Duration::ZERO);
         let mut now = start;
         for _ in 0..8 {
             now += second;

@@ -35,6 +35,7 @@ pub fn go_on_commands(state: &RunState, change: &str) -> Vec<(String, &'static s
             vec![(format!("git ralph resume --max-tokens {} {change}", used.saturating_add(*most)), "to raise the budget")]
         }
         Some(End::Misconfigured { .. }) => vec![(resume, "to continue when the agent works again")],
+        Some(End::RunnerFailed { .. }) => vec![(resume, "to continue when the runner works again")],
         Some(End::UsageLimit { .. } | End::StillLimited { .. }) => vec![(resume, "to continue when the limit has been reset")],
         Some(End::SelectionDone | End::Blocked { .. }) => vec![(resume, "to continue with the other stories")],
         Some(End::LimitReached | End::Stopped | End::Interrupted { .. }) | None => vec![(resume, "to continue")],

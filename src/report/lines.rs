@@ -65,6 +65,8 @@ pub(super) fn said_text(activity: &Activity<'_>) -> Option<String> {
         | Activity::Heard { .. }
         | Activity::Said { .. }
         | Activity::Waiting { .. }
+        | Activity::WaitingForRunner { .. }
+        | Activity::Begun { .. }
         | Activity::CallbackFailed { .. }
         | Activity::SourceNotCarried { .. }
         | Activity::Landing { .. }

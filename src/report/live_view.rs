@@ -121,6 +121,7 @@ impl LiveView {
                 let what = match why {
                     Why::Limit => "waits for the usage limit",
                     Why::Unavailable => "waits for the model",
+                    Why::Runner => "waits before it tries the runner again",
                 };
                 let running = Running::new(format!("{story} {what}"), now);
                 self.rows.insert(Row::Story(story.clone()), Running { until: Some(*until), ..running });
@@ -184,6 +185,19 @@ impl LiveView {
                 self.in_flight.insert((*story).clone(), (*usage).clone());
                 if let Some(running) = self.rows.get_mut(&Row::Story((*story).clone())) {
                     running.heard = Some(now);
+                }
+            }
+            Activity::WaitingForRunner { story, runner } => {
+                let row = Row::Story((*story).clone());
+                self.show(&row, format!("waits for {}", clean(runner)));
+                if let Some(running) = self.rows.get_mut(&row) {
+                    // Waiting is not silence.
+                    running.heard = None;
+                }
+            }
+            Activity::Begun { story } => {
+                if let Some(running) = self.rows.get_mut(&Row::Story((*story).clone())) {
+                    (running.since, running.heard, running.doing) = (now, Some(now), String::new());
                 }
             }
             Activity::Said { story, line } => self.show(&Row::Story((*story).clone()), clean(line)),
@@ -394,6 +408,20 @@ mod tests {
         assert!(shown(&view, now).contains("1/3 stories  1:00  2 left, about 2m"), "{}", shown(&view, now));
         view.activity(&Activity::Heard { story: &story("b"), usage: &Usage::default() }, now + 210 * SECOND);
         assert!(!shown(&view, now + 210 * SECOND).contains("quiet"), "{}", shown(&view, now + 210 * SECOND));
+    }
+
+    #[test]
+    fn an_agent_that_its_runner_has_not_started_waits_and_is_not_quiet() {
+        let now = Instant::now();
+        let mut view = at_work(now, "Second");
+        let shown = |view: &LiveView, now| text(view, 100, now, Timestamp::UNIX_EPOCH);
+        view.activity(&Activity::WaitingForRunner { story: &story("b"), runner: "srun" }, now);
+        let later = now + 3600 * SECOND;
+        assert!(shown(&view, later).contains("waits for srun") && !shown(&view, later).contains("quiet"), "{}", shown(&view, later));
+        view.activity(&Activity::Begun { story: &story("b") }, later);
+        assert!(!shown(&view, later).contains("waits"), "{}", shown(&view, later));
+        let silent = later + 240 * SECOND;
+        assert!(shown(&view, silent).contains("4:00") && shown(&view, silent).contains("quiet for 4m of 15m"), "{}", shown(&view, silent));
     }
 
     #[test]

@@ -199,6 +199,7 @@ pub fn question_words(end: Option<&End>, summary: &Summary) -> String {
         Some(End::BudgetSpent { spent: Budget::Cost { .. } | Budget::Tokens { .. } }) => "The budget is exceeded".to_owned(),
         Some(End::Misconfigured { .. }) => "The agent cannot work".to_owned(),
         Some(End::UsageLimit { .. } | End::StillLimited { .. }) => "The agent's usage limit is reached".to_owned(),
+        Some(End::RunnerFailed { .. }) => "The runner failed too often".to_owned(),
         Some(End::NeedsUser { story, .. }) => format!("Story '{story}' needs you"),
         Some(End::Blocked { story }) => format!("Story '{story}' comes after stories that are not selected"),
         Some(End::Stopped | End::Interrupted { .. }) | None => "The run is paused".to_owned(),

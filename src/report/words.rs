@@ -124,8 +124,13 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             warning(format!("{story}: ended processes that the agent left running: {}", clean(&survivors.join(", "))))
         }
         Event::GateEnded { story, command, exit, milliseconds, .. } => {
-            let (tone, verdict) = if *exit == Exit::Success { (Tone::Plain, "passed") } else { (Tone::Failure, "failed") };
-            vec![Line::new(tone, format!("{story}: gate {verdict}: {} ({})", clean(command), span(*milliseconds)))]
+            let (tone, how) = match exit {
+                Exit::Success => (Tone::Plain, "passed".to_owned()),
+                Exit::Lost { message } => (Tone::Failure, format!("lost by its runner ({})", shorten(&clean(message)))),
+                Exit::NotStarted { message } => (Tone::Failure, format!("not started by its runner ({})", shorten(&clean(message)))),
+                _ => (Tone::Failure, "failed".to_owned()),
+            };
+            vec![Line::new(tone, format!("{story}: gate {how}: {} ({})", clean(command), span(*milliseconds)))]
         }
         Event::AttemptRejected { story, attempt, outcome } => rejected_lines(story, *attempt, outcome, state),
         Event::CheckpointLanded { story, commit, files, .. } => {
@@ -161,6 +166,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
                 | End::Misconfigured { .. }
                 | End::UsageLimit { .. }
                 | End::StillLimited { .. }
+                | End::RunnerFailed { .. }
                 | End::NeedsUser { .. }
                 | End::Blocked { .. }
                 | End::Stopped
@@ -286,6 +292,8 @@ pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
         Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message), clock))),
         Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
+        Outcome::Lost { message } => format!("was lost by its runner, which costs no retry: {}", shorten(&clean(message))),
+        Outcome::NotStarted { message } => format!("was not started by its runner, which costs no retry: {}", shorten(&clean(message))),
         Outcome::Unlandable { reason } => format!("could not be committed as a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
     }
@@ -367,6 +375,9 @@ pub(super) fn end_words_by(end: &End, state: &RunState, clock: &Clock) -> String
         End::StillLimited { waits, .. } => {
             format!("stopped: the agent's usage limit is still in force after {} in a row", count(*waits as usize, "wait"))
         }
+        End::RunnerFailed { times, message } => {
+            format!("stopped: the runner failed {} in a row: {}", count(*times as usize, "time"), shorten(&clean(message)))
+        }
         End::NeedsUser { story, needs } => format!("needs you: {story}: {}", shorten(&clean(needs))),
         End::Blocked { story } => format!("stopped: story '{story}' comes after stories that are not selected"),
         End::Stopped => "stopped".to_owned(),
@@ -396,6 +407,8 @@ pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
         | Activity::Said { .. }
         | Activity::Did { .. }
         | Activity::Waiting { .. }
+        | Activity::WaitingForRunner { .. }
+        | Activity::Begun { .. }
         | Activity::Landing { .. }
         | Activity::GateStarted { .. } => return Vec::new(),
     };
@@ -435,6 +448,7 @@ fn pause_words(until: Timestamp, why: Why) -> String {
     match why {
         Why::Limit => format!("usage limit reached, waiting until {}; git ralph stop ends the wait", time_words(until)),
         Why::Unavailable => format!("cannot reach the model, trying again at {}", time_words(until)),
+        Why::Runner => format!("trying the runner again at {}", time_words(until)),
     }
 }
 
@@ -668,6 +682,10 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         | Notice::GateFileIgnored { story, .. }
         | Notice::EmptyCheckpoint { story }
         | Notice::EmptyByHand { story } => format!("{story}: {}", doubt_words(notice)),
+        Notice::MayStillRun { story, runner } => {
+            let runner = clean(runner);
+            format!("{story}: {runner} did not end when asked to and was killed; what it started may still be running elsewhere")
+        }
         Notice::IndexRebuilt {} => "the copy of your index was damaged; a new index with the same files staged was made".to_owned(),
         Notice::StagedLost {} => {
             "the objects of your staged changes were deleted from the repository; your files are as before, and nothing is staged"

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jiff::Zoned;
 
-use super::child_program::{MARK, end_leftovers};
+use super::child_program::{MARK, end_leftovers, milliseconds};
 use super::step_runner::{AgentSetup, Ground, StepRunner, Task};
 use super::{Activity, Event, RunDir};
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal, Template};
-use crate::process::{Flow, StopHandle, Stream, Supervised, Trail, Urgency, Watch, supervise};
-use crate::runner::Runner;
+use crate::process::{Flow, Place, StopHandle, Stream, Supervised, Trail, Urgency, Watch};
+use crate::runner::{Heard, Runner, supervise};
 use crate::story::{Story, StoryId};
 use crate::{safe_read, safe_write};
 
@@ -27,7 +27,7 @@ const LONGEST_TOOL: usize = 60;
 
 impl StepRunner<'_> {
     /// Runs the agent once for a story.
-    pub(super) async fn attempt(&self, ground: &Ground, task: &Task, attempt: u32, feedback: Option<&Feedback>) -> Result<Event> {
+    pub(super) async fn attempt(&self, ground: &Ground, task: &Task, attempt: u32, feedback: Option<&Feedback>) -> Result<Vec<Event>> {
         let AgentSetup { agent, template } = self.agent.context("there is no agent to start")?;
         let story = task.story()?;
         let prompt = self.prompt(task, story, attempt, feedback, template)?;
@@ -36,54 +36,79 @@ impl StepRunner<'_> {
         let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
         let runner = Runner::of_agents(self.settings);
-        let program = self.agent_program(ground, story, attempt, agent, &runner);
+        let launch = self.agent_program(ground, story, attempt, agent, &runner);
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
             linger: self.settings.linger_timeout.value,
             grace: self.settings.grace.value,
+            place: Place::Here,
         };
         let mut reader = Reader::new(agent.format);
         let mut tools = ToolCounts::default();
         let (handle, mut stop) = self.agents.stop(&story.id);
-        let sink = |stream, bytes: &[u8]| -> io::Result<Flow> {
-            transcript.write(stream, bytes)?;
-            match stream {
-                Stream::Stdout => {
-                    reader.feed(bytes, &mut |said| self.tell(&ground.workspace.repo.place.top, &story.id, tools.note(said)));
-                    self.in_flight.note(&story.id, || reader.usage());
-                }
-                Stream::Stderr => reader.feed_stderr(bytes),
-            }
-            self.reporter.activity(&Activity::Heard { story: &story.id, usage: &reader.usage() });
-            Ok(match (reader.concluded(), reader.may_go_on()) {
-                (true, true) => Flow::Concluded,
-                (true, false) => Flow::Over,
-                (false, _) if self.in_flight.is_spent() => Flow::Unwanted,
-                (false, _) => Flow::Going,
-            })
+        if let Some(shim) = &launch.shim {
+            self.reporter.activity(&Activity::WaitingForRunner { story: &story.id, runner: shim.runner() });
+        }
+        let top = &ground.workspace.repo.place.top;
+        let sink = |heard: Heard<'_>| {
+            self.hear(top, &story.id, heard, &mut Ears { reader: &mut reader, tools: &mut tools, transcript: &mut transcript })
         };
         let trail = Trail::begin(MARK, &self.mark(story, attempt));
         let ran = tokio::select! {
-            ran = supervise(&program, prompt.as_bytes(), watch, &mut stop, sink) => ran,
+            ran = supervise(&launch, prompt.as_bytes(), watch, &mut stop, sink) => ran,
             never = self.pass_stop_on(&handle) => match never {},
         };
         let survivors = end_leftovers(&trail, &runner, watch.grace).await;
-        let Supervised { exit, duration } = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
+        let ran = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
+        let left = self.left_running(&launch, &ran, story);
+        let Supervised { exit, duration, waited, .. } = ran;
         self.in_flight.forget(&story.id);
         let report = reader.finish(&exit, &Zoned::now());
         let words = if report.signal == Signal::Nothing { report.words } else { String::new() };
-        Ok(Event::AgentEnded {
+        let ended = Event::AgentEnded {
             story: story.id.clone(),
             attempt,
             exit,
             signal: report.signal,
             trouble: report.trouble,
             usage: report.usage,
-            milliseconds: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            milliseconds: milliseconds(duration),
+            waited_milliseconds: milliseconds(waited),
             survivors,
             words,
             tools: tools.0,
+        };
+        Ok(left.into_iter().chain([ended]).collect())
+    }
+
+    /// Takes in what comes out of a runner, or of an agent without one; gives what it means for the clock.
+    fn hear(&self, top: &Path, story: &StoryId, heard: Heard<'_>, ears: &mut Ears<'_>) -> io::Result<Flow> {
+        let Ears { reader, tools, transcript } = ears;
+        match heard {
+            Heard::Begun => self.reporter.activity(&Activity::Begun { story }),
+            Heard::Output(stream, bytes) => {
+                transcript.write(stream, bytes)?;
+                match stream {
+                    Stream::Stdout => {
+                        reader.feed(bytes, &mut |said| self.tell(top, story, tools.note(said)));
+                        self.in_flight.note(story, || reader.usage());
+                    }
+                    Stream::Stderr => reader.feed_stderr(bytes),
+                }
+            }
+            // It is not the agent's, and nothing is decided by it.
+            Heard::Runner(bytes) => {
+                transcript.write(Stream::Stderr, bytes)?;
+                return Ok(Flow::Going);
+            }
+        }
+        self.reporter.activity(&Activity::Heard { story, usage: &reader.usage() });
+        Ok(match (reader.concluded(), reader.may_go_on()) {
+            (true, true) => Flow::Concluded,
+            (true, false) => Flow::Over,
+            (false, _) if self.in_flight.is_spent() => Flow::Unwanted,
+            (false, _) => Flow::Going,
         })
     }
 
@@ -154,6 +179,13 @@ impl ToolCounts {
         *count = count.saturating_add(1);
         said
     }
+}
+
+/// What takes in an agent's output.
+struct Ears<'e> {
+    reader: &'e mut Reader,
+    tools: &'e mut ToolCounts,
+    transcript: &'e mut TranscriptFiles,
 }
 
 /// The files that an agent's output goes to.

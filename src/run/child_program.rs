@@ -4,27 +4,29 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Event;
 use super::gates::Gates;
 use super::step_runner::{Ground, StepRunner};
 use crate::agent::Agent;
 use crate::config::{SandboxMode, Settings};
-use crate::process::{Program, Trail};
-use crate::runner::{Additions, ClientNeeds, Placeholders, Runner, Sandbox, SandboxPlace};
+use crate::process::{Program, Supervised, Trail};
+use crate::runner::{Additions, ClientNeeds, Launch, Placeholders, Runner, Sandbox, SandboxPlace, Shim};
 use crate::story::Story;
+use crate::workspace::Notice;
 
 /// The variable that marks every process of an attempt.
 pub(crate) const MARK: &str = "RALPH_RUN";
 
 impl StepRunner<'_> {
     /// The agent of an attempt.
-    pub(super) fn agent_program(&self, ground: &Ground, story: &Story, attempt: u32, agent: &Agent, runner: &Runner) -> Program {
+    pub(super) fn agent_program(&self, ground: &Ground, story: &Story, attempt: u32, agent: &Agent, runner: &Runner) -> Launch {
         let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
         let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
         self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
     }
 
     /// A gate of an attempt.
-    pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, gates: &Gates) -> Program {
+    pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, gates: &Gates) -> Launch {
         let runner = &Runner::new(gates.runner.clone());
         let program = shell(command, self.child_environment(ground, story, attempt), ground);
         let message = gates.hooks.then(|| self.message_file(story, attempt));
@@ -33,7 +35,7 @@ impl StepRunner<'_> {
     }
 
     /// A command that sets up a private clone. It works for no story and no attempt.
-    pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Program {
+    pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Launch {
         let runner = &Runner::of_agents(self.settings);
         let program = shell(command, self.setup_environment(ground), ground);
         let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
@@ -61,10 +63,25 @@ impl StepRunner<'_> {
     }
 
     /// The one place where a runner is put before a command.
-    fn behind_runner(&self, program: Program, runner: &Runner, ground: &Ground, story: &str, attempt: u32) -> Program {
+    fn behind_runner(&self, program: Program, runner: &Runner, ground: &Ground, story: &str, attempt: u32) -> Launch {
         let workspace = &ground.workspace.repo.place.top;
         let at = Placeholders { workspace, change: self.run.change.as_str(), story, attempt, slot: ground.slot };
-        runner.wrap(program, &at, &self.workspace.repo.place.top)
+        let shim = runner.words().first().map(|program| Shim::new(program));
+        let program = match &shim {
+            Some(shim) => shim.wrap(program),
+            None => program,
+        };
+        Launch {
+            program: runner.wrap(program, &at, &self.workspace.repo.place.top),
+            shim,
+            start_limit: self.settings.runner_timeout.as_ref().and_then(|limit| limit.value),
+        }
+    }
+
+    /// A runner that had to be killed may have left what it started running elsewhere.
+    pub(super) fn left_running(&self, launch: &Launch, ran: &Supervised, story: &Story) -> Option<Event> {
+        let runner = launch.left_running(ran)?.to_owned();
+        Some(Event::Noticed { notice: Notice::MayStillRun { story: story.id.clone(), runner } })
     }
 
     /// What marks the processes of one attempt.
@@ -121,4 +138,9 @@ pub fn needs_of(agent: &Agent) -> ClientNeeds {
 #[must_use]
 pub fn additions(settings: &Settings) -> Additions<'_> {
     Additions { write: &settings.sandbox_write.value, pass: &settings.pass_env.value }
+}
+
+/// A time for the journal.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -76,21 +76,26 @@ impl StepRunner<'_> {
         let dir = safe_write::real_dirs(self.run.path(), &below).with_context(|| format!("cannot create {}", below.display()))?;
         let log = dir.join(format!("setup-{}", number + 1));
         let top = &ground.workspace.repo.place.top;
-        let program = self.setup_program(ground, command);
+        let launch = self.setup_program(ground, command);
         self.reporter.activity(&Activity::SettingUp { workspace: name, command });
         let mut stop = self.stop.clone();
-        let ran = gate::run(&program, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
+        let ran = gate::run(&launch, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
         if ran.is_green() {
             return Ok(());
         }
-        if ran.exit == Exit::Interrupted {
-            bail!(super::Quit::of_loop());
+        let resume = format!("git ralph resume {}   when it is fixed; no attempt was spent", self.run.change);
+        match &ran.ran.exit {
+            Exit::Interrupted => bail!(super::Quit::of_loop()),
+            Exit::Lost { message } | Exit::NotStarted { message } => {
+                bail!(Problem::fatal(format!("the runner did not run the setup command '{command}' to its end: {message}")).hint(resume))
+            }
+            _ => {}
         }
         let last: Vec<&str> = ran.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect();
         bail!(
             Problem::fatal(format!("the setup command '{command}' failed in {}:\n{}", top.display(), last.join("\n")))
                 .hint(format!("cat {}   for all of its output", quoted(&log.display().to_string())))
-                .hint(format!("git ralph resume {}   when it is fixed; no attempt was spent", self.run.change))
+                .hint(resume)
         )
     }
 
@@ -203,6 +208,13 @@ impl StepRunner<'_> {
             match failed {
                 None => {}
                 Some(Outcome::Interrupted) => return Ok(events),
+                // The attempts stay queued: nothing is known about what they have changed.
+                Some(Outcome::Lost { message } | Outcome::NotStarted { message }) => {
+                    bail!(
+                        Problem::fatal(format!("the runner did not run a gate of the landing queue to its end: {message}"))
+                            .hint(format!("git ralph resume {}   when the runner works again; no retry was spent", self.run.change))
+                    )
+                }
                 Some(outcome) => {
                     let (command, output) = match outcome {
                         Outcome::GateRed { command, output, .. } => (command, output),

@@ -195,6 +195,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Usage::is_empty")]
         usage: Usage,
         milliseconds: u64,
+        /// How long the agent waited for its runner to start it; not part of the milliseconds.
+        #[serde(default, skip_serializing_if = "is_none")]
+        waited_milliseconds: u64,
         survivors: Vec<String>,
         /// The last lines that it said, if none of them is a promise.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -337,6 +340,8 @@ pub enum Why {
     Limit,
     /// A model that could not be reached.
     Unavailable,
+    /// A runner that lost an agent, or could not start it.
+    Runner,
 }
 
 /// What a run may use up.
@@ -419,6 +424,13 @@ pub enum End {
         /// When it comes back, if the last answer says so.
         resets: Option<Timestamp>,
     },
+    /// The runner lost agents, or could not start them, again and again.
+    RunnerFailed {
+        /// How often in a row.
+        times: u32,
+        /// How the runner ended the last time, and what it printed.
+        message: String,
+    },
     /// Every story that could go on waits for the user: its agent said BLOCKED.
     NeedsUser {
         /// The first of them.
@@ -454,4 +466,8 @@ pub struct Record {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+fn is_none(milliseconds: &u64) -> bool {
+    *milliseconds == 0
 }

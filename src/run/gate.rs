@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::process::{Exit, Flow, Program, Stop, Supervised, Watch, supervise};
+use crate::process::{Exit, Flow, Place, Stop, Supervised, Watch};
+use crate::runner::{Heard, Launch, supervise};
 use crate::safe_write;
 
 /// How much of the end of a gate's output the next attempt is told.
@@ -19,19 +20,17 @@ const LAST_BYTES: usize = 1000;
 /// A gate that was run.
 #[derive(Debug)]
 pub struct GateRun {
-    /// How it ended.
-    pub exit: Exit,
+    /// How it ended, and how long it took.
+    pub ran: Supervised,
     /// The end of what it printed.
     pub output: String,
-    /// How long it took.
-    pub duration: Duration,
 }
 
 impl GateRun {
     /// Whether the story may pass.
     #[must_use]
     pub fn is_green(&self) -> bool {
-        self.exit == Exit::Success
+        self.ran.exit == Exit::Success
     }
 
     /// The last lines that it printed, for the journal.
@@ -43,22 +42,39 @@ impl GateRun {
     }
 }
 
+/// How often in a row a gate is started whose runner loses it, or cannot start it: that says nothing about the story.
+const TRIES: u32 = 4;
+/// The wait before the second try; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long to wait before a gate that ended like this is run again; none if it is not. `tries` is how often it was run.
+#[must_use]
+pub fn again_after(exit: &Exit, tries: u32) -> Option<Duration> {
+    let is_runners = matches!(exit, Exit::Lost { .. } | Exit::NotStarted { .. });
+    (is_runners && tries < TRIES).then(|| FIRST_WAIT * 2_u32.saturating_pow(tries.saturating_sub(1)))
+}
+
 /// Runs one gate; all that it prints goes to `log`.
 ///
 /// # Errors
 /// If the log cannot be written.
-pub async fn run(program: &Program, limit: Option<Duration>, grace: Duration, stop: &mut Stop, log: &Path) -> Result<GateRun> {
+pub async fn run(launch: &Launch, limit: Option<Duration>, grace: Duration, stop: &mut Stop, log: &Path) -> Result<GateRun> {
     let mut file = safe_write::new_file(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut tail = Tail::default();
-    let watch = Watch { limit, idle: None, linger: grace, grace };
-    let sink = |_, bytes: &[u8]| -> io::Result<Flow> {
-        file.write_all(bytes)?;
-        tail.push(bytes);
+    let watch = Watch { limit, idle: None, linger: grace, grace, place: Place::Here };
+    let sink = |heard: Heard<'_>| -> io::Result<Flow> {
+        match heard {
+            Heard::Begun => {}
+            Heard::Output(_, bytes) => {
+                file.write_all(bytes)?;
+                tail.push(bytes);
+            }
+            Heard::Runner(bytes) => file.write_all(bytes)?,
+        }
         Ok(Flow::Going)
     };
-    let Supervised { exit, duration } =
-        supervise(program, b"", watch, stop, sink).await.with_context(|| format!("cannot write {}", log.display()))?;
-    Ok(GateRun { exit, output: tail.text(), duration })
+    let ran = supervise(launch, b"", watch, stop, sink).await.with_context(|| format!("cannot write {}", log.display()))?;
+    Ok(GateRun { output: tail.text(), ran })
 }
 
 /// The end of a stream, in bounded memory.

@@ -1,15 +1,17 @@
 //! The gates of a story: the commands that must succeed before it counts as done, in their order.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::child_program::{MARK, end_leftovers};
+use super::child_program::{MARK, end_leftovers, milliseconds};
+use super::gate::{self, GateRun};
 use super::step_runner::{Ground, StepRunner};
-use super::{Activity, Event, Outcome, RunDir, gate};
+use super::{Activity, Event, Outcome, RunDir};
 use crate::config::{SandboxMode, Settings};
-use crate::process::{Exit, Trail};
+use crate::process::{Exit, Trail, Urgency};
 use crate::runner::Runner;
 use crate::safe_write;
 use crate::shell_word::quoted;
@@ -63,38 +65,69 @@ impl StepRunner<'_> {
     ) -> Result<(Vec<Event>, Option<Outcome>)> {
         let mut events = Vec::new();
         let dir = self.attempt_dir(story, attempt)?;
-        let runner = Runner::new(gates.runner.clone());
         let hooks = if gates.hooks { self.hooks(story, attempt).await? } else { Vec::new() };
         for (number, command) in gates.commands.iter().cloned().chain(hooks).enumerate() {
             self.reporter.activity(&Activity::GateStarted { story: &story.id, command: &command });
             let log = dir.join(format!("{prefix}gate-{}", number + 1));
-            let program = self.gate_program(ground, story, attempt, &command, gates);
-            let (handle, mut stop) = self.agents.stop(&story.id);
-            self.workspace.expect_foreign_writes();
-            let trail = Trail::begin(MARK, &self.mark(story, attempt));
-            let (limit, grace) = (self.settings.verify_timeout.value, self.settings.grace.value);
-            let ran = tokio::select! {
-                ran = gate::run(&program, limit, grace, &mut stop, &log) => ran,
-                never = self.pass_stop_on(&handle) => match never {},
+            let mut tries = 0;
+            let GateRun { ran, output } = loop {
+                tries += 1;
+                let gated = self.run_gate(ground, story, attempt, &command, gates, &log, &mut events).await?;
+                match gate::again_after(&gated.ran.exit, tries) {
+                    Some(wait) if self.wait_in_step(story, wait).await => {}
+                    _ => break gated,
+                }
             };
-            end_leftovers(&trail, &runner, grace).await;
-            let ran = ran?;
-            events.push(Event::GateEnded {
-                story: story.id.clone(),
-                attempt,
-                command: command.clone(),
-                exit: ran.exit.clone(),
-                milliseconds: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
-                output: ran.last_lines(),
-            });
-            if ran.exit == Exit::Interrupted {
-                return Ok((events, Some(Outcome::Interrupted)));
-            }
-            if !ran.is_green() {
-                return Ok((events, Some(Outcome::GateRed { command, exit: ran.exit, output: ran.output })));
+            if let Some(outcome) = outcome(command, ran.exit, output) {
+                return Ok((events, Some(outcome)));
             }
         }
         Ok((events, None))
+    }
+
+    /// Runs one gate once.
+    #[expect(clippy::too_many_arguments, reason = "a gate is known by where, for what, which, by what and where to")]
+    async fn run_gate(
+        &self,
+        ground: &Ground,
+        story: &Story,
+        attempt: u32,
+        command: &str,
+        gates: &Gates,
+        log: &Path,
+        events: &mut Vec<Event>,
+    ) -> Result<GateRun> {
+        let launch = self.gate_program(ground, story, attempt, command, gates);
+        let (handle, mut stop) = self.agents.stop(&story.id);
+        self.workspace.expect_foreign_writes();
+        let trail = Trail::begin(MARK, &self.mark(story, attempt));
+        let (limit, grace) = (self.settings.verify_timeout.value, self.settings.grace.value);
+        let gated = tokio::select! {
+            gated = gate::run(&launch, limit, grace, &mut stop, log) => gated,
+            never = self.pass_stop_on(&handle) => match never {},
+        };
+        end_leftovers(&trail, &Runner::new(gates.runner.clone()), grace).await;
+        let gated = gated?;
+        events.extend(self.left_running(&launch, &gated.ran, story));
+        events.push(Event::GateEnded {
+            story: story.id.clone(),
+            attempt,
+            command: command.to_owned(),
+            exit: gated.ran.exit.clone(),
+            milliseconds: milliseconds(gated.ran.duration),
+            output: gated.last_lines(),
+        });
+        Ok(gated)
+    }
+
+    /// Waits inside of a step, unless what it does for the story is to end.
+    async fn wait_in_step(&self, story: &Story, wait: Duration) -> bool {
+        let (mut own, mut all) = (self.agents.stop(&story.id).1, self.stop.clone());
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            _ = own.reached(Urgency::Now) => false,
+            _ = all.reached(Urgency::Now) => false,
+        }
     }
 
     /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.
@@ -120,5 +153,16 @@ impl StepRunner<'_> {
 
     pub(super) fn message_file(&self, story: &Story, attempt: u32) -> PathBuf {
         self.run.attempt(&story.id, attempt).join("message")
+    }
+}
+
+/// What a gate that ended like this means for the attempt; nothing if it passed.
+fn outcome(command: String, exit: Exit, output: String) -> Option<Outcome> {
+    match exit {
+        Exit::Success => None,
+        Exit::Interrupted => Some(Outcome::Interrupted),
+        Exit::Lost { message } => Some(Outcome::Lost { message: format!("gate '{command}': {message}") }),
+        Exit::NotStarted { message } => Some(Outcome::NotStarted { message: format!("gate '{command}': {message}") }),
+        exit => Some(Outcome::GateRed { command, exit, output }),
     }
 }

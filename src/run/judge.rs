@@ -35,6 +35,10 @@ pub enum Outcome {
     Limited { message: String, resets: Option<Timestamp> },
     /// The model could not be reached.
     Unavailable { message: String },
+    /// The runner that started the agent, or one of its gates, ended without reporting how that ended.
+    Lost { message: String },
+    /// The runner did not start the agent, or one of its gates.
+    NotStarted { message: String },
     /// The work could not be made a checkpoint.
     Unlandable { reason: String },
     /// Somebody asked, or the process that watched it died.
@@ -45,7 +49,15 @@ impl Outcome {
     /// Whether it uses up one of the story's retries.
     #[must_use]
     pub fn costs_retry(&self) -> bool {
-        !matches!(self, Outcome::Blocked { .. } | Outcome::Interrupted | Outcome::Limited { .. } | Outcome::Misconfigured { .. })
+        !matches!(
+            self,
+            Outcome::Blocked { .. }
+                | Outcome::Interrupted
+                | Outcome::Limited { .. }
+                | Outcome::Misconfigured { .. }
+                | Outcome::Lost { .. }
+                | Outcome::NotStarted { .. }
+        )
     }
 
     /// What the next attempt is told.
@@ -67,7 +79,9 @@ impl Outcome {
             | Outcome::Interrupted
             | Outcome::Misconfigured { .. }
             | Outcome::Limited { .. }
-            | Outcome::Unavailable { .. } => None,
+            | Outcome::Unavailable { .. }
+            | Outcome::Lost { .. }
+            | Outcome::NotStarted { .. } => None,
         }
     }
 }
@@ -83,6 +97,8 @@ pub fn abnormal(exit: &Exit) -> String {
         Exit::Stalled { seconds } => format!("was stopped after {} without any output", span(*seconds)),
         Exit::Interrupted => "was interrupted".to_owned(),
         Exit::CouldNotStart { error } => format!("could not be started: {error}"),
+        Exit::NotStarted { message } => format!("was not started by its runner: {message}"),
+        Exit::Lost { message } => format!("was lost by its runner: {message}"),
     }
 }
 
@@ -123,6 +139,9 @@ pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &st
     let abnormal = || Outcome::Abnormal { exit: exit.clone(), message: None };
     Verdict::Rejected(match (exit, signal, trouble) {
         (Exit::Interrupted, ..) => Outcome::Interrupted,
+        // What a lost agent said last may be half of what it had to say.
+        (Exit::Lost { message }, ..) => Outcome::Lost { message: message.clone() },
+        (Exit::NotStarted { message }, ..) => Outcome::NotStarted { message: message.clone() },
         (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
         (_, Signal::Blocked { needs }, _) => Outcome::Blocked { needs: blocked(needs) },
         (_, _, Some(Trouble::Limit { message, resets })) => Outcome::Limited { message: message.clone(), resets: *resets },
@@ -183,6 +202,9 @@ mod tests {
             (Exit::Success, blocked("a key"), needs("a key")),
             (killed(), blocked(""), needs("the agent does not say what it needs")),
             (Exit::Interrupted, Signal::Complete, Verdict::Rejected(Outcome::Interrupted)),
+            (Exit::Lost { message: "m".into() }, Signal::Complete, Verdict::Rejected(Outcome::Lost { message: "m".into() })),
+            (Exit::Lost { message: "m".into() }, failed(), Verdict::Rejected(Outcome::Lost { message: "m".into() })),
+            (Exit::NotStarted { message: "m".into() }, Signal::Nothing, Verdict::Rejected(Outcome::NotStarted { message: "m".into() })),
         ];
         for (exit, signal, verdict) in table {
             assert_eq!(judge(&signal, &exit, None, "Shall I?"), verdict, "{exit:?} {signal:?}");

@@ -184,6 +184,8 @@ pub struct Policy {
     pub limit_pause: Duration,
     /// How often to wait for one in a row, without any progress in between.
     pub limit_waits: LimitWaits,
+    /// How often in a row the runner may fail.
+    pub runner_failures: RunnerFailures,
     /// What the run may cost.
     pub max_cost: Option<Cost>,
     /// How many tokens it may use.
@@ -205,6 +207,7 @@ impl Default for Policy {
             limit_wait: LimitWait::Wait,
             limit_pause: Duration::from_secs(300),
             limit_waits: LimitWaits::default(),
+            runner_failures: RunnerFailures::default(),
             max_cost: None,
             max_tokens: None,
             in_flight: Usage::default(),
@@ -225,6 +228,21 @@ pub struct LimitWaits {
 impl Default for LimitWaits {
     fn default() -> Self {
         LimitWaits { told: 10, guessed: 30 }
+    }
+}
+
+/// How often in a row a runner may fail before the loop ends. That costs no retry, so nothing else would end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunnerFailures {
+    /// If it did not start an agent the last time: often it is set up wrongly, and no attempt can help.
+    pub not_started: u32,
+    /// If it lost an agent that had started: jobs are cancelled and nodes fail.
+    pub lost: u32,
+}
+
+impl Default for RunnerFailures {
+    fn default() -> Self {
+        RunnerFailures { not_started: 3, lost: 10 }
     }
 }
 
@@ -498,6 +516,8 @@ pub struct RunState {
     agent: Option<String>,
     /// How many limits there were in a row; those of several agents at a time are one.
     limits: u32,
+    /// How often in a row the runner failed; several agents that it loses at a time are one failure.
+    runner_failures: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
     /// The slots whose private clone this process has made ready.
@@ -535,6 +555,7 @@ impl Default for RunState {
             misconfigured: None,
             agent: None,
             limits: 0,
+            runner_failures: 0,
             stopping: None,
             landed_here: 0,
             workspaces: BTreeSet::new(),
@@ -828,7 +849,7 @@ impl RunState {
                 self.overdue.retain(|overdue| overdue != story);
                 self.batch_limit = self.batch_limit.map(|limit| limit.saturating_mul(2)).filter(|limit| *limit < MOST_DOUBLED);
                 self.landed_here += 1;
-                self.limits = 0;
+                (self.limits, self.runner_failures) = (0, 0);
                 self.checkpoints.land(story, commit);
                 self.stand_on(commit, commit);
                 Some(story)
@@ -853,7 +874,7 @@ impl RunState {
         self.end = None;
         self.landed_here = 0;
         self.misconfigured = None;
-        self.limits = 0;
+        (self.limits, self.runner_failures) = (0, 0);
         self.workspaces.clear();
         // A pause that was due but never started is dropped: resuming means "try now".
         self.pause = self.pause.take().filter(|pause| matches!(pause, Pause::Until { .. }));
@@ -908,7 +929,16 @@ impl RunState {
                 self.pause = Some(Pause::Due { story, why: Why::Limit, until: *resets });
             }
             Outcome::Unavailable { .. } => self.pause = Some(Pause::Due { story, why: Why::Unavailable, until: None }),
-            _ => self.limits = 0,
+            Outcome::Lost { .. } | Outcome::NotStarted { .. } => {
+                if !matches!(self.pause, Some(Pause::Due { why: Why::Runner, .. })) {
+                    self.runner_failures = self.runner_failures.saturating_add(1);
+                }
+                if !matches!(self.pause, Some(Pause::Due { why: Why::Limit, .. } | Pause::Until { why: Why::Limit, .. })) {
+                    self.pause = Some(Pause::Due { story, why: Why::Runner, until: None });
+                }
+            }
+            Outcome::Interrupted => self.limits = 0,
+            _ => (self.limits, self.runner_failures) = (0, 0),
         }
     }
 
@@ -1025,6 +1055,10 @@ impl RunState {
             None => {
                 match self.pause_step(policy) {
                     Some(pause) if at_work == 0 && !waiting => steps.push(pause),
+                    // The others work on: the runner has not lost them.
+                    Some(pause @ Step::Pause { why: Why::Runner, .. }) if pause.story().is_some_and(|story| !self.is_under_way(story)) => {
+                        steps.push(pause);
+                    }
                     Some(_) => {}
                     // The next attempt shall begin from what lands in a moment.
                     None if is_soon => {}
@@ -1169,7 +1203,7 @@ impl RunState {
         if let Some(spent) = self.spent_budget(policy) {
             return Some(End::BudgetSpent { spent });
         }
-        if let Some(end) = self.unwaited_limit(policy) {
+        if let Some(end) = self.unwaited_limit(policy).or_else(|| self.failed_runner(policy)) {
             return Some(end);
         }
         let anything = self.is_busy() || self.ready(stories, policy).next().is_some();
@@ -1227,6 +1261,19 @@ impl RunState {
         }
     }
 
+    /// The end that a runner means that failed too often in a row.
+    fn failed_runner(&self, policy: &Policy) -> Option<End> {
+        let Some(Pause::Due { why: Why::Runner, story, .. }) = &self.pause else { return None };
+        let RunnerFailures { not_started, lost } = policy.runner_failures;
+        let (most, message) = match self.stories.get(story)?.outcome.as_ref()? {
+            Outcome::NotStarted { message } => (not_started, message),
+            Outcome::Lost { message } => (lost, message),
+            _ => return None,
+        };
+        let times = self.runner_failures;
+        (times >= most).then(|| End::RunnerFailed { times, message: message.clone() })
+    }
+
     fn spent_budget(&self, policy: &Policy) -> Option<Budget> {
         if policy.max_cost.is_none() && policy.max_tokens.is_none() {
             return None;
@@ -1249,6 +1296,9 @@ impl RunState {
             }
             Pause::Due { story, why: Why::Limit, until: None } => {
                 (story, Why::Limit, Span::For(doubled(policy.limit_pause, self.limits, LONGEST_GUESS)), false)
+            }
+            Pause::Due { story, why: Why::Runner, until: None } => {
+                (story, Why::Runner, Span::For(doubled(SHORT_PAUSE, self.runner_failures, LONGEST_PAUSE)), false)
             }
             Pause::Due { story, why: Why::Unavailable, until: None } => {
                 let failures = self.stories.get(story).map_or(1, |progress| progress.failures);
@@ -1422,6 +1472,7 @@ mod tests {
             trouble: None,
             usage: Usage { input: u64::MAX, ..Usage::default() },
             milliseconds: u64::MAX,
+            waited_milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
             tools: BTreeMap::new(),
@@ -1460,6 +1511,7 @@ mod tests {
             trouble: None,
             usage: Usage::default(),
             milliseconds: 0,
+            waited_milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
             tools: BTreeMap::new(),

@@ -61,7 +61,9 @@ pub use inbox::Inbox;
 pub use journal::{Follower, Journal, TakenUp, replay};
 pub use judge::{Outcome, Verdict, abnormal, judge};
 pub use lock::{Holder, Lock};
-pub use machine::{Closing, HalfDone, LimitWaits, Next, Pause, Phase, Policy, Progress, RunState, Span, Stage, Step, Subject};
+pub use machine::{
+    Closing, HalfDone, LimitWaits, Next, Pause, Phase, Policy, Progress, RunState, RunnerFailures, Span, Stage, Step, Subject,
+};
 pub use open_run::{Listening, NewRun, OpenRun};
 pub use orchestrator::Quit;
 pub use prunable::{OldRun, Prunable, Scope, left_workspaces};

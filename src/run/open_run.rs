@@ -1,7 +1,6 @@
 //! A run that this process holds: locked, its journal open, told to a reporter, stopped by signals and requests.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::task::JoinHandle;
@@ -343,7 +342,7 @@ impl OpenRun {
         let end = self.orchestrator(&id, Some(agent), &work.settings, source.as_ref(), stories).run(policy, view, watch).await;
         if end.as_ref().is_err_and(|error| error.downcast_ref::<Quit>().is_some()) {
             self.reporter.rest();
-            trail.end(Duration::ZERO).await;
+            trail.end(work.quit_grace()).await;
         }
         end
     }

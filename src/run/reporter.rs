@@ -50,6 +50,18 @@ pub enum Activity<'a> {
         /// What it is used on.
         target: &'a str,
     },
+    /// An agent was given to its runner, which has not started it yet.
+    WaitingForRunner {
+        /// For which story.
+        story: &'a StoryId,
+        /// The runner's program.
+        runner: &'a str,
+    },
+    /// The runner has started the agent.
+    Begun {
+        /// For which story.
+        story: &'a StoryId,
+    },
     /// No agent is started before that time.
     Waiting {
         /// After which story's attempt.

@@ -342,7 +342,7 @@ impl StepRunner<'_> {
                 let ground = self.ground(task.slot);
                 let notices = self.ready_clone(&ground, &task.base.checkpoint).await?;
                 let mut events: Vec<Event> = notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
-                events.push(self.attempt(&ground, task, *attempt, feedback.as_ref()).await?);
+                events.extend(self.attempt(&ground, task, *attempt, feedback.as_ref()).await?);
                 Ok(events)
             }
             Step::Attempt { story, attempt, feedback, .. } => {
@@ -360,7 +360,7 @@ impl StepRunner<'_> {
                 let mut events: Vec<Event> = footing.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
                 // From here on nothing that the agent has written decides how it is judged and landed.
                 events.extend(self.put_steering_back(story, *attempt).await?);
-                events.push(ended);
+                events.extend(ended);
                 Ok(events)
             }
             Step::Judge { story, attempt, exit, signal, trouble, words } => {

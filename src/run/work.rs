@@ -1,12 +1,18 @@
 //! What is wanted of a loop: who works, on what, within which limits.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use jiff::Zoned;
 
-use super::{Conditions, Gates, LimitWaits, Outline, Policy, SettingUsed};
+use super::{Conditions, Gates, LimitWaits, Outline, Policy, RunnerFailures, SettingUsed};
 use crate::agent::{Agent, Learnings, Prompt, Template, Usage};
 use crate::config::{GitConfig, Origin, Settings};
+use crate::runner::Runner;
 use crate::story::{Change, Order, Story, StoryId};
+
+/// How long a runner has to end what it started when the user quits at once.
+const RUNNER_GRACE: Duration = Duration::from_secs(3);
 
 /// What is wanted of a loop.
 pub struct Work {
@@ -39,6 +45,7 @@ impl Work {
             limit_wait: settings.limit_wait.value,
             limit_pause: settings.limit_pause.value,
             limit_waits: LimitWaits::default(),
+            runner_failures: RunnerFailures::default(),
             max_cost: settings.max_cost.as_ref().map(|cost| cost.value),
             max_tokens: settings.max_tokens.as_ref().map(|tokens| tokens.value),
             in_flight: Usage::default(),
@@ -60,6 +67,12 @@ impl Work {
             stories: change.stories.iter().map(Outline::of).collect(),
             settings: listed.map(|it| SettingUsed { origin: origin(&it.origin), key: it.key, values: it.values }).collect(),
         }
+    }
+
+    /// How long agents and gates have to end when the user quits at once. A runner that is killed leaves what it started elsewhere.
+    pub(super) fn quit_grace(&self) -> Duration {
+        let has_runner = !Runner::of_agents(&self.settings).is_none() || !Runner::of_gates(&self.settings).is_none();
+        if has_runner { RUNNER_GRACE } else { Duration::ZERO }
     }
 
     /// Whether attempts shall work in private clones.

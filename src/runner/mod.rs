@@ -3,8 +3,14 @@
 mod mounts;
 mod prefix;
 mod probe;
+mod reports;
 mod sandbox;
+mod shim;
+mod supervise;
 
 pub use prefix::{Placeholders, Runner};
 pub use probe::{NoSandbox, probe};
+pub use reports::Heard;
 pub use sandbox::{Additions, ClientNeeds, Sandbox, SandboxPlace};
+pub use shim::Shim;
+pub use supervise::{Launch, supervise};

@@ -1,12 +1,14 @@
 //! The runner: a command that gets another command line as its further arguments.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
 use crate::config::{Environment, RUNNER_PLACEHOLDERS, Settings, placeholders};
 use crate::process::{Program, cannot_start, on_path};
+use crate::shell_word::quoted;
 
 /// A command that another one is started with; without words, that one is started as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +73,11 @@ impl Runner {
         &self.words
     }
 
+    /// Whether it joins its arguments to a line for another shell, as `ssh` does.
+    fn joins_words(&self) -> bool {
+        self.words.first().is_some_and(|program| Path::new(program).file_name() == Some("ssh".as_ref()))
+    }
+
     /// Whether commands are started as they are.
     #[must_use]
     pub fn is_none(&self) -> bool {
@@ -97,8 +104,20 @@ impl Runner {
         let Some((first, rest)) = self.words.split_first() else { return program };
         let runner = if first.contains('/') { root.join(first).into() } else { first.into() };
         let own = rest.iter().map(|word| expanded(word, at));
-        let args = own.chain([program.program]).chain(program.args).collect();
+        let command = [program.program].into_iter().chain(program.args);
+        let args = if self.joins_words() { own.chain(command.map(quoted_word)).collect() } else { own.chain(command).collect() };
         Program { program: runner, args, ..program }
+    }
+}
+
+/// The word as a shell reads it back, whatever bytes it has.
+fn quoted_word(word: OsString) -> OsString {
+    match word.to_str() {
+        Some(text) => quoted(text).into(),
+        None => {
+            let bytes = word.as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
+            OsString::from_vec([b"'", &bytes[..], b"'"].concat())
+        }
     }
 }
 
@@ -149,6 +168,18 @@ mod tests {
     fn placeholders_are_replaced_anywhere_in_a_word_and_once() {
         let runner = ["run", "{change}-{story}.{attempt}", "{workspace}:/x", "{slot}{slot}", "{}{a {\"slot\": 1} {{.ID}}"];
         assert_eq!(words(&runner)[1..5], ["login-a%20b.2", "/w/{slot} 1:/x", "77", "{}{a {\"slot\": 1} {{.ID}}"]);
+    }
+
+    #[test]
+    fn a_shell_behind_ssh_reads_the_command_as_it_is_without_one() {
+        let runner = Runner::new(["ssh", "host", "cd", "{workspace}", "&&"].map(str::to_owned).to_vec());
+        let gate = Program { program: "sh".into(), args: vec!["-c".into(), "test -e 'a b' && echo \"$HOME\"".into()], ..agent() };
+        let (root, workspace) = (Path::new("/root"), Path::new("/w/1"));
+        let at = Placeholders { workspace, change: "login", story: "a", attempt: 1, slot: 0 };
+        let args = runner.wrap(gate, &at, root).args;
+        let expected = ["host", "cd", "/w/1", "&&", "sh", "-c", r#"'test -e '\''a b'\'' && echo "$HOME"'"#];
+        assert_eq!(args, expected);
+        assert_eq!(quoted_word(OsString::from_vec(b"\xff'".to_vec())), OsString::from_vec(b"'\xff'\\'''".to_vec()));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use workspace::RemoteWorkspace;
 use crate::config::Environment;
 use crate::error::Problem;
 use crate::process::{
-    Adoption, Exit, Flow, Program, Stop, Stream, Supervised, Trail, Urgency, Watch, stop_channel, supervise, watch_signals,
+    Adoption, Exit, Flow, Place, Program, Stop, Stream, Supervised, Trail, Urgency, Watch, stop_channel, supervise, watch_signals,
 };
 use crate::remote::RemoteResult;
 use crate::{safe_read, safe_write};
@@ -119,7 +119,7 @@ impl Worker<'_> {
 
     fn watch(&self) -> Watch {
         // The limits of an attempt are kept where the run is.
-        Watch { limit: None, idle: None, linger: self.order.grace, grace: self.order.grace }
+        Watch { limit: None, idle: None, linger: self.order.grace, grace: self.order.grace, place: Place::Here }
     }
 
     /// Runs a command that sets the workspace up; what it prints goes to standard error.

@@ -101,6 +101,8 @@ pub enum Notice {
     EmptyCheckpoint { story: StoryId },
     /// The checkpoint of a story that the user marked as done changes nothing.
     EmptyByHand { story: StoryId },
+    /// A runner was killed because it did not end when it was asked to: what it started may still be running elsewhere.
+    MayStillRun { story: StoryId, runner: String },
     /// The user's index of before the run could not be given back as it was; one that holds the same was made.
     IndexRebuilt {},
     /// What was staged before the run could not be staged again, because somebody deleted it.

@@ -121,6 +121,8 @@ fn exit() -> impl Strategy<Value = Exit> {
         Just(Exit::Lingered),
         Just(Exit::Interrupted),
         text().prop_map(|error| Exit::CouldNotStart { error }),
+        text().prop_map(|message| Exit::NotStarted { message }),
+        text().prop_map(|message| Exit::Lost { message }),
     ]
 }
 
@@ -142,6 +144,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         text().prop_map(|message| Outcome::Misconfigured { message }),
         (text(), option::of(time())).prop_map(|(message, resets)| Outcome::Limited { message, resets }),
         text().prop_map(|message| Outcome::Unavailable { message }),
+        text().prop_map(|message| Outcome::Lost { message }),
+        text().prop_map(|message| Outcome::NotStarted { message }),
         text().prop_map(|reason| Outcome::Unlandable { reason }),
         text().prop_map(|needs| Outcome::Blocked { needs }),
         Just(Outcome::Interrupted),
@@ -187,11 +191,12 @@ fn notice() -> impl Strategy<Value = Notice> {
         (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileIgnored { story, gate, path }),
         story_id().prop_map(|story| Notice::EmptyCheckpoint { story }),
         story_id().prop_map(|story| Notice::EmptyByHand { story }),
+        (story_id(), text()).prop_map(|(story, runner)| Notice::MayStillRun { story, runner }),
     ]
 }
 
 fn why() -> impl Strategy<Value = Why> {
-    prop_oneof![Just(Why::Limit), Just(Why::Unavailable)]
+    prop_oneof![Just(Why::Limit), Just(Why::Unavailable), Just(Why::Runner)]
 }
 
 fn stop_kind() -> impl Strategy<Value = StopKind> {
@@ -211,6 +216,7 @@ fn end() -> impl Strategy<Value = End> {
         text().prop_map(|message| End::Misconfigured { message }),
         option::of(time()).prop_map(|resets| End::UsageLimit { resets }),
         (any::<u32>(), option::of(time())).prop_map(|(waits, resets)| End::StillLimited { waits, resets }),
+        (any::<u32>(), text()).prop_map(|(times, message)| End::RunnerFailed { times, message }),
         Just(End::Stopped),
         stop_kind().prop_map(|how| End::Interrupted { how }),
     ]
@@ -290,6 +296,34 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     )
 }
 
+fn agent_ended() -> impl Strategy<Value = Event> {
+    let attempt = || (story_id(), number(u32::MAX));
+    (
+        attempt(),
+        exit(),
+        signal(),
+        option::of(trouble()),
+        usage(),
+        number(u64::MAX),
+        vec(text(), 0..3),
+        text(),
+        btree_map(text(), any::<u32>(), 0..3),
+    )
+        .prop_map(|((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words, tools)| Event::AgentEnded {
+            story,
+            attempt,
+            exit,
+            signal,
+            trouble,
+            usage,
+            milliseconds,
+            waited_milliseconds: milliseconds / 2,
+            survivors,
+            words,
+            tools,
+        })
+}
+
 fn of_an_attempt() -> impl Strategy<Value = Event> {
     let attempt = || (story_id(), number(u32::MAX));
     prop_oneof![
@@ -308,20 +342,7 @@ fn of_an_attempt() -> impl Strategy<Value = Event> {
             files,
             bytes
         }),
-        (
-            attempt(),
-            exit(),
-            signal(),
-            option::of(trouble()),
-            usage(),
-            number(u64::MAX),
-            vec(text(), 0..3),
-            text(),
-            btree_map(text(), any::<u32>(), 0..3)
-        )
-            .prop_map(|((story, attempt), exit, signal, trouble, usage, milliseconds, survivors, words, tools)| {
-                Event::AgentEnded { story, attempt, exit, signal, trouble, usage, milliseconds, survivors, words, tools }
-            }),
+        agent_ended(),
         (attempt(), text(), exit(), any::<u64>(), text()).prop_map(|((story, attempt), command, exit, milliseconds, output)| {
             Event::GateEnded { story, attempt, command, exit, milliseconds, output }
         }),

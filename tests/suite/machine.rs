@@ -39,11 +39,17 @@ enum Way {
     Misconfigured,
     /// The agent needs the user.
     Blocked,
+    /// The runner ended without telling how the agent did.
+    Lost,
+    /// The runner did not start the agent.
+    NotStarted,
 }
 
 const WAYS: [Way; 8] = [Way::Green, Way::RedGate, Way::Failed, Way::Vanished, Way::Crashed, Way::Conflict, Way::Killed, Way::KilledLate];
 /// What happens around the agents, with a few of the above.
 const TROUBLES: [Way; 7] = [Way::Green, Way::Failed, Way::Killed, Way::Limited, Way::LimitedUnknown, Way::Unavailable, Way::Misconfigured];
+/// What a runner does, with a few of the above.
+const RUNNERS: [Way; 5] = [Way::Green, Way::Failed, Way::Killed, Way::Lost, Way::NotStarted];
 const DEPTH: u32 = 6;
 
 fn oid(number: usize) -> Oid {
@@ -190,6 +196,9 @@ impl Play {
             Way::Blocked => (Exit::Success, Signal::Blocked { needs: "help".into() }),
             Way::Vanished => (Exit::Success, Signal::Nothing),
             Way::Crashed => (Exit::Signal { signal: 9 }, Signal::Complete),
+            // What it had said by then does not count.
+            Way::Lost => (Exit::Lost { message: message() }, Signal::Complete),
+            Way::NotStarted => (Exit::NotStarted { message: message() }, Signal::Nothing),
         };
         self.tell(Event::AgentEnded {
             story,
@@ -199,6 +208,7 @@ impl Play {
             trouble,
             usage: self.used.clone(),
             milliseconds: 1,
+            waited_milliseconds: 0,
             survivors: Vec::new(),
             words: String::new(),
             tools: BTreeMap::new(),
@@ -415,8 +425,97 @@ fn trouble_around_agents_never_lands_and_a_limit_costs_no_retry() {
     assert!(ends.len() == 3 && ends.values().all(|count| *count > 1000), "every kind of end is reached: {ends:?}");
 }
 
+#[test]
+fn what_a_runner_loses_or_cannot_start_never_lands_and_costs_no_retry() {
+    let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
+    for max_retries in 0..=2 {
+        for number in 0..RUNNERS.len().pow(DEPTH) {
+            let ways: Vec<Way> = (0..DEPTH).map(|at| RUNNERS[number / RUNNERS.len().pow(at) % RUNNERS.len()]).collect();
+            let (end, landed) = Play::new(ways.clone(), max_retries).run();
+            *ends
+                .entry(match &end {
+                    End::AllDone => {
+                        assert_eq!(landed.len(), 3, "{ways:?}");
+                        "done"
+                    }
+                    End::RetriesSpent { .. } => {
+                        let failed = ways.iter().filter(|way| **way == Way::Failed).count();
+                        assert!(failed > max_retries as usize, "{ways:?}: the runner has cost a retry");
+                        "spent"
+                    }
+                    End::RunnerFailed { times, .. } => {
+                        let is_runners = |way: &Way| matches!(way, Way::Lost | Way::NotStarted);
+                        let longest = ways.split(|way| !is_runners(way)).map(<[Way]>::len).max();
+                        assert!(*times >= 3 && longest.is_some_and(|most| most >= 3), "{ways:?}: not often enough in a row");
+                        "runner failed"
+                    }
+                    other => panic!("{ways:?} ends as {other:?}"),
+                })
+                .or_default() += 1;
+        }
+    }
+    assert!(ends.len() == 3 && ends.values().all(|count| *count > 1000), "every kind of end is reached: {ends:?}");
+}
+
+#[test]
+fn a_runner_that_fails_every_time_ends_the_loop_and_a_resume_tries_again() {
+    for (way, most, longest) in [(Way::NotStarted, 3, 4), (Way::Lost, 10, 300)] {
+        let mut play = Play::new(Vec::new(), 0);
+        play.forever = vec![way];
+        let mut waits = Vec::new();
+        let end = loop {
+            match play.state.next(&stories(), &play.policy) {
+                Next::End(end) => break end,
+                Next::Steps(steps) => steps.into_iter().for_each(|step| {
+                    if let Step::Pause { span: Span::For(duration), why: Why::Runner, .. } = &step {
+                        waits.push(duration.as_secs());
+                    }
+                    play.perform(step);
+                }),
+            }
+        };
+        assert_eq!(end, End::RunnerFailed { times: most, message: "m".into() });
+        assert!(waits.starts_with(&[2, 4]) && waits.len() == most as usize - 1 && waits.last() == Some(&longest), "{waits:?}");
+        play.tell(Event::LoopEnded { end });
+        assert!(!play.state.is_closed(), "the run stays open");
+        play.tell(Event::RunResumed {});
+        let Next::Steps(steps) = play.state.next(&stories(), &play.policy) else { panic!("a resume tries again") };
+        assert!(matches!(steps[..], [Step::Attempt { .. }]), "{steps:?}");
+    }
+}
+
+#[test]
+fn agents_that_a_runner_loses_together_are_one_failure_and_those_it_has_not_lost_work_on() {
+    let mut state = opened();
+    let policy = Policy { jobs: 4, ..Policy::default() };
+    let stories: Vec<Story> = (0..4).map(|n| Story::stand_in(&format!("s{n}").parse().unwrap())).collect();
+    for (slot, story) in stories.iter().enumerate() {
+        state.apply(&Event::AttemptStarted {
+            story: story.id.clone(),
+            attempt: 1,
+            title: String::new(),
+            agent: String::new(),
+            gates: None,
+            base: None,
+            slot: u32::try_from(slot).unwrap(),
+        });
+    }
+    for story in stories.iter().take(3).map(|story| story.id.clone()) {
+        let outcome = Outcome::Lost { message: "m".into() };
+        state.apply(&Event::AttemptRejected { story: story.clone(), attempt: 1, outcome });
+        state.apply(&Event::AttemptRolledBack { story, attempt: 1, rescue: "ref".into(), files: 0 });
+    }
+    let Next::Steps(steps) = state.next(&stories, &policy) else { panic!("three agents lost at once are one failure") };
+    let [Step::Pause { story, span: Span::For(wait), why: Why::Runner, .. }] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(*wait, Duration::from_secs(2), "the pause is not put off until the agent that is still at work ends");
+    state.apply(&Event::PauseStarted { story: story.clone(), until: Timestamp::UNIX_EPOCH, why: Why::Runner });
+    state.apply(&Event::PauseEnded { story: story.clone() });
+    let Next::Steps(steps) = state.next(&stories, &policy) else { panic!("they are tried again") };
+    assert_eq!(steps.iter().filter(|step| matches!(step, Step::Attempt { .. })).count(), 3, "{steps:?}");
+}
+
 /// Every way but those in which somebody starts git-ralph anew each time.
-const REPEATED: [Way; 11] = [
+const REPEATED: [Way; 13] = [
     Way::Green,
     Way::RedGate,
     Way::Failed,
@@ -428,6 +527,8 @@ const REPEATED: [Way; 11] = [
     Way::LimitedUnknown,
     Way::Unavailable,
     Way::Misconfigured,
+    Way::Lost,
+    Way::NotStarted,
 ];
 
 #[test]
@@ -461,12 +562,16 @@ fn every_play_ends_whatever_happens_again_and_again_forever() {
                         assert!(happens(way) && most.contains(waits), "{ways:?} ends as {end:?}");
                         "still limited"
                     }
+                    End::RunnerFailed { .. } => {
+                        assert!(happens(Way::Lost) || happens(Way::NotStarted), "{ways:?}");
+                        "runner failed"
+                    }
                     other => panic!("{ways:?} ends as {other:?}"),
                 })
                 .or_default() += 1;
         }
     }
-    assert!(ends.len() == 4 && ends.values().all(|count| *count > 100), "every kind of end is reached: {ends:?}");
+    assert!(ends.len() == 5 && ends.values().all(|count| *count > 100), "every kind of end is reached: {ends:?}");
 }
 
 #[test]

@@ -486,6 +486,7 @@ impl Play {
                 trouble,
                 usage: Usage::default(),
                 milliseconds: 1,
+                waited_milliseconds: 0,
                 survivors: Vec::new(),
                 words: String::new(),
                 tools: BTreeMap::new(),

@@ -56,6 +56,7 @@ mod report_of_the_demo;
 mod repositories_inside;
 mod resume;
 mod rollbacks;
+mod runner_losses;
 mod runners;
 mod runtime;
 mod sandbox;

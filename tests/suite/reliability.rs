@@ -956,6 +956,47 @@ const TABLE: &[(&str, &str, &str)] = &[
         "its changes since its base are merged; nothing that has landed is reverted",
         "a_merge_of_the_agents_own_takes_back_nothing_that_another_story_has_landed",
     ),
+    ("Runners", "", ""),
+    (
+        "a job waits in a cluster's queue for longer than an agent may be silent, or work",
+        "no time limit counts until the agent starts; `ralph.runnerTimeout` limits the wait",
+        "the_time_in_a_runners_queue_is_no_silence_and_no_part_of_the_attempts_time",
+    ),
+    (
+        "a job is cancelled, a node is lost or `srun` is killed; the runner's exit status may be 0",
+        "the attempt is rolled back, costs no retry, and is repeated after a pause",
+        "a_runner_that_is_killed_or_loses_its_agent_costs_no_retry_whatever_its_exit_status",
+    ),
+    (
+        "a runner starts nothing: a wrong partition, no controller",
+        "the loop ends after three times in a row and quotes the runner; no retry is used",
+        "a_runner_that_starts_nothing_ends_the_loop_without_a_retry_spent_and_says_why",
+    ),
+    (
+        "a runner loses every agent",
+        "the loop ends after ten times in a row without progress; a `resume` tries again",
+        "a_runner_that_fails_every_time_ends_the_loop_and_a_resume_tries_again",
+    ),
+    (
+        "a runner loses a gate or cannot start it",
+        "the gate is run again; it has not failed",
+        "a_gate_that_a_runner_loses_is_run_again_and_is_not_a_gate_that_failed",
+    ),
+    (
+        "`stop --now`, or Ctrl-C once or twice, while a job is queued",
+        "the runner is asked to end, so that it takes the job out of the queue",
+        "a_queued_job_is_taken_out_of_the_queue_by_a_stop_by_one_ctrl_c_and_by_two",
+    ),
+    (
+        "git-ralph is killed while a job is queued",
+        "`resume` asks the runner to end first",
+        "a_queued_job_of_a_killed_git_ralph_is_taken_out_of_the_queue_by_a_resume",
+    ),
+    (
+        "a runner does not end when it is asked to",
+        "it is killed, and a warning says that the agent may still be running elsewhere",
+        "what_a_runner_that_had_to_be_killed_may_have_left_running_is_reported",
+    ),
     ("Error messages of clients", "", ""),
     (
         "an error message only sounds like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",

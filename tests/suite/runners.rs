@@ -104,7 +104,9 @@ fn the_runner_of_an_attempts_gates_is_the_one_that_the_attempt_began_with() {
     logging_runner(&world);
     let killed = world.outside("killed").display().to_string();
     let head = |runner: &str| {
-        format!("verify = ['test -e {killed} || {{ touch {killed}; kill -9 $PPID; }}']\nrunner = ['log-run', '{runner}', '--']")
+        format!(
+            "verify = ['test -e {killed} || {{ touch {killed}; kill -9 $(ps -o ppid= $PPID); }}']\nrunner = ['log-run', '{runner}', '--']"
+        )
     };
     world.stories(1, &head("old"));
     world.agent(COMPLETE);

@@ -343,7 +343,11 @@ impl History {
                 detail.cursor = detail.cursor.max(at);
                 detail.close = match outcome {
                     Outcome::Blocked { .. } => Close::Blocked,
-                    Outcome::Interrupted | Outcome::Limited { .. } | Outcome::Unavailable { .. } => Close::Stopped,
+                    Outcome::Interrupted
+                    | Outcome::Limited { .. }
+                    | Outcome::Unavailable { .. }
+                    | Outcome::Lost { .. }
+                    | Outcome::NotStarted { .. } => Close::Stopped,
                     Outcome::Failed { .. }
                     | Outcome::GateRed { .. }
                     | Outcome::Vanished { .. }

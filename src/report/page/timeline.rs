@@ -217,6 +217,7 @@ fn wait_words(stretch: Stretch, why: Why) -> String {
     let what = match why {
         Why::Limit => "the usage limit",
         Why::Unavailable => "the model",
+        Why::Runner => "the runner",
     };
     format!("waited {} for {what}", span(stretch.milliseconds()))
 }

@@ -51,6 +51,7 @@ fn roff(text: &str) -> String {
 
 /// As mandoc likes it: short lines outside of examples, no paragraph at the beginning of a section.
 fn tidy(text: &str) -> String {
+    let text = &text.replace(".br\n\n.br\n", ".sp\n");
     let (mut tidied, mut is_example, mut before) = (String::new(), false, "");
     for line in text.lines() {
         is_example = (is_example || line == ".nf") && line != ".fi";

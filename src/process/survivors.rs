@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, kill_process_group, test_kill_process_group, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpid};
 use tokio::time::{Instant, sleep};
 
 use super::adoption;
 use super::identity::Identity;
-use super::platform::{LISTS_PROCESSES, Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes};
+use super::platform::{LISTS_PROCESSES, Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes, session_of};
 
 /// Even KILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
@@ -105,8 +105,7 @@ impl Trail {
         if leaders.is_empty() {
             return Vec::new();
         }
-        let session_of = |pid: u32| getsid(Some(Pid::from_raw(pid.cast_signed())?)).ok();
-        others().filter(|&pid| session_of(pid).is_some_and(|id| leaders.contains(&id.as_raw_nonzero().get().cast_unsigned()))).collect()
+        others().filter(|&pid| session_of(pid).is_some_and(|session| leaders.contains(&session))).collect()
     }
 
     /// Whether it bears the mark of other work that is under way.

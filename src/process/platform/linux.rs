@@ -25,6 +25,14 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
+/// The session of a process. The kernel's own processes have none, and neither has one whose session began outside of our namespace: there
+/// `getsid` answers 0, which rustix takes for impossible.
+pub fn session_of(pid: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let session = String::from_utf8_lossy(&stat).rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok();
+    session.filter(|session| *session != 0)
+}
+
 fn parse(text: &str) -> Option<Stat> {
     // The name in parentheses may contain anything, so we count from the last parenthesis: state, parent, …, start time.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
@@ -140,6 +148,12 @@ pub fn path_of(file: &File) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_process_of_the_machine_can_be_asked_for_its_session() {
+        assert!(processes().count() > 0);
+        assert!(processes().filter_map(session_of).all(|session| session != 0));
+    }
 
     #[test]
     fn the_name_of_a_program_confuses_nobody() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, getsid, test_kill_process};
 
 use super::Stat;
 use super::process_arguments::environment;
@@ -36,6 +36,12 @@ struct OpenFile {
     _kind: i32,
     _guard_flags: u32,
     vnode: libc::vnode_info,
+}
+
+/// The session of a process.
+pub fn session_of(pid: u32) -> Option<u32> {
+    let session = getsid(Some(Pid::from_raw(pid.cast_signed())?)).ok()?;
+    Some(session.as_raw_nonzero().get().cast_unsigned())
 }
 
 /// The process that has this id now; none if there is no such process.

@@ -26,7 +26,7 @@ use std::ffi::c_short;
 
 pub(super) use system::{
     LISTS_PROCESSES, executable_of, has_entry, has_locked, has_open, holds, is_in_namespace, launch_path, name_of, own_children, processes,
-    set_adopter,
+    session_of, set_adopter,
 };
 pub use system::{MISSING, path_of, umask};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitId, WaitIdOptions, test_kill_process, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getsid, test_kill_process, waitid};
 
 use super::Stat;
 pub use super::set_umask::umask;
@@ -30,6 +30,12 @@ pub fn stat(pid: u32) -> Option<Stat> {
         Ok(()) | Err(Errno::PERM) => Some(Stat { parent: 0, born: 0, has_ended: is_ended_child(pid) }),
         Err(_) => None,
     }
+}
+
+/// The session of a process.
+pub fn session_of(pid: u32) -> Option<u32> {
+    let session = getsid(Some(Pid::from_raw(pid.cast_signed())?)).ok()?;
+    Some(session.as_raw_nonzero().get().cast_unsigned())
 }
 
 /// Whether it is a child of ours that has ended; does not reap it.

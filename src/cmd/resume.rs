@@ -1,16 +1,18 @@
 //! `git ralph resume`: whatever was half-done is made whole, then the loop goes on.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
 use super::fence;
-use super::session::{plan, reporter, take_up, work};
+use super::session::{needs_isolation, plan, reporter, take_up, work};
 use super::start::story_steps;
 use crate::cli::Resume;
 use crate::config::{Environment, Flags};
 use crate::error::ExitStatus;
+use crate::remote::WorkerRunner;
 use crate::report::{count, output};
 use crate::run::{End, HalfDone, Opening, RunDir, RunState};
+use crate::runner::Runner;
 use crate::story::{Change, Story};
 
 /// Takes a run up again.
@@ -40,6 +42,9 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let flags = flags(&context, &args, &opening, &open.state, &change);
     let mut planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
     fence::decide(&context, &mut planned).await?;
+    if !open.state.is_isolated() && WorkerRunner::of(Runner::of_agents(&planned.settings).words())?.is_some() {
+        bail!(needs_isolation(format!("git ralph start --restart --isolate {}", change.name)));
+    }
     open.reopen().await?;
     work(&context, open, &planned, loaded, &args.run).await
 }

@@ -13,8 +13,9 @@ use super::log::summary;
 use super::report::{page_maker, renew_page};
 use crate::agent::Agent;
 use crate::cli::RunOptions;
-use crate::config::{Bell, Environment, Flags, ReportWhen};
+use crate::config::{Bell, Environment, Flags, ReportWhen, SandboxMode};
 use crate::error::{ExitStatus, Problem};
+use crate::remote::WorkerRunner;
 use crate::report::{
     JsonLines, Line, Lines, Screen, Tee, Terminal, Tone, Verbosity, end_words, output, page_text, ring, saved_text, summary_text,
 };
@@ -35,7 +36,23 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
     };
     let model = settings.model.as_ref().map(|model| model.value.as_str());
     let agent = Agent::resolve(&choice.value, model, &context.config)?;
-    agent.find(&context.environment, &context.repo.place.top)?;
+    if WorkerRunner::of(Runner::of_gates(&settings).words())?.is_some() {
+        bail!(
+            Problem::fatal("gates run where the run is: 'git ralph worker' cannot be their runner")
+                .hint("git ralph config   to see where it is set")
+        );
+    }
+    let is_remote = WorkerRunner::of(Runner::of_agents(&settings).words())?.is_some();
+    if is_remote && settings.sandbox.value == SandboxMode::Bwrap {
+        bail!(
+            Problem::fatal("a worker on another machine does not run its agent in a sandbox")
+                .hint(format!("git ralph start --sandbox=off {name}"))
+        );
+    }
+    if !is_remote {
+        // A worker finds it where it works.
+        agent.find(&context.environment, &context.repo.place.top)?;
+    }
     for runner in [Runner::of_agents(&settings), Runner::of_gates(&settings)] {
         runner.find(&context.environment, &context.repo.place.top)?;
     }
@@ -47,6 +64,11 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
     let work = Work { settings, agent, only, limit, template: context.template()? };
     work.check_prompts(change)?;
     Ok(work)
+}
+
+/// The error about a worker in a run whose agents work in the user's checkout; `hint` is the command that makes an isolated run.
+pub fn needs_isolation(hint: String) -> Problem {
+    Problem::refused("agents on other machines need an isolated run: their work is brought into private clones").hint(hint)
 }
 
 /// What an agent does not tell cannot be held to a budget: that is said before the first one starts.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::context::Context;
-use super::session::{brief, plan, reporter, take_up, work};
+use super::session::{brief, needs_isolation, plan, reporter, take_up, work};
 use super::{fence, resume};
 use crate::agent::Agent;
 use crate::branch::{dry_run, has_begun, preflight};
@@ -14,8 +14,10 @@ use crate::cli::{Resume, Start};
 use crate::config::{Advice, AgentChoice, Environment, Flags, SandboxMode, Settings, unedited};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
+use crate::remote::{WorkerRunner, preconditions};
 use crate::report::{Line, Tone, ask, clean, count, output};
 use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, Work, lock_name};
+use crate::runner::Runner;
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Change, ChangeName, Order, Story, StoryId};
 use crate::workspace::{check_outside, workspace_directory};
@@ -135,8 +137,12 @@ fn say_what_was_found(loaded: &LoadedChange, change: &Change) {
 
 /// Where the workspaces of an isolated run go; none if the agent works in the checkout. What cannot work is said before anything is made.
 async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<Option<PathBuf>> {
-    if !work.wants_isolation() {
-        return Ok(None);
+    let worker = WorkerRunner::of(Runner::of_agents(&work.settings).words())?;
+    match (&worker, work.wants_isolation()) {
+        (None, false) => return Ok(None),
+        (Some(_), false) => bail!(needs_isolation(format!("git ralph start --isolate {name}"))),
+        (Some(worker), true) => preconditions::check(&context.repo, &worker.hub).await?,
+        (None, true) => {}
     }
     let configured = work.settings.workspace_dir.as_ref().map(|dir| context.environment.expanded(&dir.value));
     let dir = workspace_directory(&context.repo.place.top, name.as_str(), configured.as_deref())?;

@@ -94,6 +94,14 @@ pub struct Supervised {
     pub killed: bool,
 }
 
+impl Supervised {
+    /// What comes of a program that its runner was not even asked to start.
+    #[must_use]
+    pub fn not_started(message: String) -> Self {
+        Supervised { exit: Exit::NotStarted { message }, duration: Duration::ZERO, waited: Duration::ZERO, killed: false }
+    }
+}
+
 /// Runs a program with `input` on its standard input, hands every piece of output to `sink` and ends it in time.
 ///
 /// # Errors

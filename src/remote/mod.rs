@@ -5,6 +5,7 @@
 
 mod assignment;
 mod hub;
+pub mod preconditions;
 mod result;
 
 pub use assignment::{Assignment, WorkerRunner};

@@ -682,6 +682,10 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         | Notice::GateFileIgnored { story, .. }
         | Notice::EmptyCheckpoint { story }
         | Notice::EmptyByHand { story } => format!("{story}: {}", doubt_words(notice)),
+        Notice::FromWorker { story, warning } => format!("{story}: {}", clean(warning)),
+        Notice::LeftOnHub { hub, name, error } => {
+            format!("{} could not be deleted on the hub {}: {}", clean(name), clean(hub), clean(error))
+        }
         Notice::MayStillRun { story, runner } => {
             let runner = clean(runner);
             format!("{story}: {runner} did not end when asked to and was killed; what it started may still be running elsewhere")

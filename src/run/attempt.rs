@@ -10,12 +10,13 @@ use anyhow::{Context, Result};
 use jiff::Zoned;
 
 use super::child_program::{MARK, end_leftovers, milliseconds};
+use super::remote::elsewhere;
 use super::step_runner::{AgentSetup, Ground, StepRunner, Task};
 use super::{Activity, Event, RunDir};
 use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal, Template};
 use crate::process::{Flow, Place, StopHandle, Stream, Supervised, Trail, Urgency, Watch};
 use crate::runner::{Heard, Runner, supervise};
-use crate::story::{Story, StoryId};
+use crate::story::StoryId;
 use crate::{safe_read, safe_write};
 
 /// More than a prompt carries.
@@ -30,13 +31,18 @@ impl StepRunner<'_> {
     pub(super) async fn attempt(&self, ground: &Ground, task: &Task, attempt: u32, feedback: Option<&Feedback>) -> Result<Vec<Event>> {
         let AgentSetup { agent, template } = self.agent.context("there is no agent to start")?;
         let story = task.story()?;
-        let prompt = self.prompt(task, story, attempt, feedback, template)?;
+        let runner = Runner::of_agents(self.settings);
+        let remote = self.remote_attempt(&runner, story, attempt, &task.base.checkpoint)?;
+        let learnings = if remote.is_some() { elsewhere(self.learnings()) } else { self.learnings() };
+        let prompt = self.prompt(task, attempt, feedback, template, &learnings)?;
         let dir = self.prepare_attempt_dir(&story.id, attempt)?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
         let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
 
-        let runner = Runner::of_agents(self.settings);
-        let launch = self.agent_program(ground, story, attempt, agent, &runner);
+        let (launch, input) = match &remote {
+            Some(remote) => self.worker(remote, ground, (story, attempt), (agent, &runner), (&learnings, &prompt)).await?,
+            None => (self.agent_program(ground, story, attempt, agent, &runner), prompt.into_bytes()),
+        };
         let watch = Watch {
             limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
             idle: self.settings.idle_timeout.value,
@@ -51,18 +57,29 @@ impl StepRunner<'_> {
             self.reporter.activity(&Activity::WaitingForRunner { story: &story.id, runner: shim.runner() });
         }
         let top = &ground.workspace.repo.place.top;
+        let mut arrived = 0;
         let sink = |heard: Heard<'_>| {
+            if let Heard::Output(Stream::Stdout, bytes) = heard {
+                arrived += u64::try_from(bytes.len()).unwrap_or_default();
+            }
             self.hear(top, &story.id, heard, &mut Ears { reader: &mut reader, tools: &mut tools, transcript: &mut transcript })
         };
-        let trail = Trail::begin(MARK, &self.mark(story, attempt));
-        let ran = tokio::select! {
-            ran = supervise(&launch, prompt.as_bytes(), watch, &mut stop, sink) => ran,
-            never = self.pass_stop_on(&handle) => match never {},
+        let trail = Trail::begin(MARK, &self.mark(&story.id, attempt));
+        let ran = match self.send_ahead(remote.as_ref()).await {
+            Err(error) => Ok(Supervised::not_started(format!("{error:#}"))),
+            Ok(()) => tokio::select! {
+                ran = supervise(&launch, &input, watch, &mut stop, sink) => ran,
+                never = self.pass_stop_on(&handle) => match never {},
+            },
         };
         let survivors = end_leftovers(&trail, &runner, watch.grace).await;
         let ran = ran.with_context(|| format!("cannot write the transcript in {}", dir.display()))?;
         let left = self.left_running(&launch, &ran, story);
         let Supervised { exit, duration, waited, .. } = ran;
+        let (exit, brought) = match &remote {
+            Some(remote) => self.collect(remote, ground, &story.id, exit, arrived).await?,
+            None => (exit, Vec::new()),
+        };
         self.in_flight.forget(&story.id);
         let report = reader.finish(&exit, &Zoned::now());
         let words = if report.signal == Signal::Nothing { report.words } else { String::new() };
@@ -79,7 +96,7 @@ impl StepRunner<'_> {
             words,
             tools: tools.0,
         };
-        Ok(left.into_iter().chain([ended]).collect())
+        Ok(left.into_iter().chain(brought).chain([ended]).collect())
     }
 
     /// Takes in what comes out of a runner, or of an agent without one; gives what it means for the clock.
@@ -112,8 +129,15 @@ impl StepRunner<'_> {
         })
     }
 
-    fn prompt(&self, task: &Task, story: &Story, attempt: u32, feedback: Option<&Feedback>, template: Option<&Template>) -> Result<String> {
-        let learnings = Some(&self.learnings());
+    fn prompt(
+        &self,
+        task: &Task,
+        attempt: u32,
+        feedback: Option<&Feedback>,
+        template: Option<&Template>,
+        learnings: &Learnings,
+    ) -> Result<String> {
+        let (story, learnings) = (task.story()?, Some(learnings));
         let (change, gates, hints) = (&task.change, &task.gates.commands, &task.hints);
         Prompt { change, story, attempt, gates, feedback, hints, learnings, template }.render()
     }

@@ -11,7 +11,7 @@ use crate::agent::Agent;
 use crate::config::{SandboxMode, Settings};
 use crate::process::{Program, Supervised, Trail};
 use crate::runner::{Additions, ClientNeeds, Launch, Placeholders, Runner, Sandbox, SandboxPlace, Shim};
-use crate::story::Story;
+use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
 /// The variable that marks every process of an attempt.
@@ -36,7 +36,7 @@ impl StepRunner<'_> {
 
     /// A command that sets up a private clone. It works for no story and no attempt.
     pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Launch {
-        let runner = &Runner::of_agents(self.settings);
+        let runner = &Runner::of_setup(self.settings);
         let program = shell(command, self.setup_environment(ground), ground);
         let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
         self.behind_runner(program, runner, ground, Placeholders::SETUP, 0)
@@ -64,18 +64,39 @@ impl StepRunner<'_> {
 
     /// The one place where a runner is put before a command.
     fn behind_runner(&self, program: Program, runner: &Runner, ground: &Ground, story: &str, attempt: u32) -> Launch {
-        let workspace = &ground.workspace.repo.place.top;
-        let at = Placeholders { workspace, change: self.run.change.as_str(), story, attempt, slot: ground.slot };
         let shim = runner.words().first().map(|program| Shim::new(program));
         let program = match &shim {
             Some(shim) => shim.wrap(program),
             None => program,
         };
+        self.launch(program, runner, shim, ground, (story, attempt))
+    }
+
+    fn launch(&self, program: Program, runner: &Runner, shim: Option<Shim>, ground: &Ground, (story, attempt): (&str, u32)) -> Launch {
+        let workspace = &ground.workspace.repo.place.top;
+        let at = Placeholders { workspace, change: self.run.change.as_str(), story, attempt, slot: ground.slot };
         Launch {
             program: runner.wrap(program, &at, &self.workspace.repo.place.top),
             shim,
             start_limit: self.settings.runner_timeout.as_ref().and_then(|limit| limit.value),
         }
+    }
+
+    /// A worker behind its runner. It reports like a shim, by itself; `words` gives the end of its command line, by the mark of its reports.
+    pub(super) fn behind_worker(
+        &self,
+        ground: &Ground,
+        story: &Story,
+        attempt: u32,
+        runner: &Runner,
+        words: impl FnOnce(&str) -> Vec<OsString>,
+    ) -> Launch {
+        let shim = Shim::new(runner.words().first().map_or("", String::as_str));
+        let mut words = words(shim.mark()).into_iter();
+        let env = self.child_environment(ground, story, attempt);
+        let top = ground.workspace.repo.place.top.clone();
+        let program = Program { program: words.next().unwrap_or_default(), args: words.collect(), env, cwd: top };
+        self.launch(program, runner, Some(shim), ground, (&story.id.as_component(), attempt))
     }
 
     /// A runner that had to be killed may have left what it started running elsewhere.
@@ -85,8 +106,8 @@ impl StepRunner<'_> {
     }
 
     /// What marks the processes of one attempt.
-    pub(super) fn mark(&self, story: &Story, attempt: u32) -> String {
-        format!("{}/{}/{attempt}/", self.id, story.id.as_component())
+    pub(super) fn mark(&self, story: &StoryId, attempt: u32) -> String {
+        format!("{}/{}/{attempt}/", self.id, story.as_component())
     }
 
     /// What agents and gates get to see of the environment.
@@ -94,7 +115,7 @@ impl StepRunner<'_> {
         let own = [
             ("RALPH_STORY", story.id.as_str().into()),
             ("RALPH_ATTEMPT", attempt.to_string().into()),
-            (MARK, self.mark(story, attempt).into()),
+            (MARK, self.mark(&story.id, attempt).into()),
         ];
         self.environment.for_children(&self.common_variables(ground).into_iter().chain(own).collect::<Vec<_>>())
     }

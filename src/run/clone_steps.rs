@@ -157,11 +157,13 @@ impl StepRunner<'_> {
             return Ok(vec![Event::AttemptRolledBack { story: story.clone(), attempt, rescue, files }]);
         }
         self.pool()?.claim()?;
+        let brought = self.collect_cut_short(ground, story, attempt, &task.base.checkpoint).await?;
         let saved = self.branch.save_failed(self.clone_attempt(ground, story, attempt, &task.base.checkpoint)?).await?;
         if matches!(task.progress.outcome, Some(Outcome::GateRed { .. })) {
             self.report_not_copied(ground).await?;
         }
-        let mut events: Vec<Event> = saved.notices.into_iter().map(|notice| Event::Noticed { notice }).collect();
+        let notices = saved.notices.into_iter().map(|notice| Event::Noticed { notice });
+        let mut events: Vec<Event> = brought.into_iter().chain(notices).collect();
         events.push(Event::AttemptRolledBack { story: story.clone(), attempt, rescue: saved.rescue, files: saved.files });
         Ok(events)
     }

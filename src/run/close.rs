@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::hub_refs::HubRefs;
 use super::orchestrator::above;
 use super::pool::Pool;
 use super::{Closing, Event, HalfDone, OpenRun, Quit};
@@ -118,6 +119,10 @@ impl OpenRun {
             notices.extend(self.branch.save_unknown(&workspace, &pool.origin, base, slot, &refs).await?);
         }
         pool.remove()?;
+        for (hub, name, error) in HubRefs(&self.dir).delete_all(&self.branch.repo).await {
+            let (hub, name) = (hub.url().to_string_lossy().into_owned(), name.name().to_owned());
+            notices.push(Notice::LeftOnHub { hub, name, error });
+        }
         self.record_notices(notices).await
     }
 

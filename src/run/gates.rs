@@ -100,7 +100,7 @@ impl StepRunner<'_> {
         let launch = self.gate_program(ground, story, attempt, command, gates);
         let (handle, mut stop) = self.agents.stop(&story.id);
         self.workspace.expect_foreign_writes();
-        let trail = Trail::begin(MARK, &self.mark(story, attempt));
+        let trail = Trail::begin(MARK, &self.mark(&story.id, attempt));
         let (limit, grace) = (self.settings.verify_timeout.value, self.settings.grace.value);
         let gated = tokio::select! {
             gated = gate::run(&launch, limit, grace, &mut stop, log) => gated,

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::config::{Environment, RUNNER_PLACEHOLDERS, Settings, placeholders};
 use crate::process::{Program, cannot_start, on_path};
+use crate::remote::WorkerRunner;
 use crate::shell_word::quoted;
 
 /// A command that another one is started with; without words, that one is started as it is.
@@ -49,7 +50,7 @@ impl Placeholders<'_> {
 }
 
 impl Runner {
-    /// The runner of agents and setup commands.
+    /// The runner of agents.
     #[must_use]
     pub fn of_agents(settings: &Settings) -> Self {
         Runner::new(settings.runner.as_ref().map(|runner| runner.value.clone()).unwrap_or_default())
@@ -58,7 +59,14 @@ impl Runner {
     /// The runner of gates.
     #[must_use]
     pub fn of_gates(settings: &Settings) -> Self {
-        settings.gate_runner.as_ref().map_or_else(|| Runner::of_agents(settings), |runner| Runner::new(runner.value.clone()))
+        settings.gate_runner.as_ref().map_or_else(|| Runner::of_setup(settings), |runner| Runner::new(runner.value.clone()))
+    }
+
+    /// The runner of setup commands. A worker on another machine runs agents alone: everything else stays where the run is.
+    #[must_use]
+    pub fn of_setup(settings: &Settings) -> Self {
+        let runner = Runner::of_agents(settings);
+        if matches!(WorkerRunner::of(&runner.words), Ok(None)) { runner } else { Runner::default() }
     }
 
     /// A runner by its words, as the settings or the journal have them.

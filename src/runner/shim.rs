@@ -40,7 +40,8 @@ impl Shim {
     }
 
     /// What begins every report. The reports follow it without a space, so a runner that prints its command line prints none.
-    pub(super) fn mark(&self) -> &str {
+    #[must_use]
+    pub fn mark(&self) -> &str {
         &self.mark
     }
 

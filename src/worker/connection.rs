@@ -18,7 +18,7 @@ pub async fn closed() {
 }
 
 /// Whether nothing reads standard output any more. The end of standard input says nothing: it is the end of the prompt.
-fn is_closed() -> bool {
+pub fn is_closed() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

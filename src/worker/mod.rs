@@ -11,8 +11,10 @@ mod workspace;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tokio::time::sleep;
 
 use connection::Input;
 use scratch::Scratch;
@@ -28,6 +30,8 @@ use crate::{safe_read, safe_write};
 
 pub use order::Order;
 
+/// What ends a connection may end the agent too, and before us: that is no failure of the agent. So long a worker waits to see.
+const SIGNALS: Duration = Duration::from_secs(1);
 /// How much of what an agent adds to the learnings is brought back.
 const MOST_LEARNINGS: u64 = 64 * 1024;
 
@@ -111,8 +115,11 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        let own =
-            [(Order::MARK, self.order.mark()), ("RALPH_WORKSPACE", self.top.clone().into()), ("RALPH_LEARNINGS", self.learnings.clone())];
+        let own = [
+            (Order::MARK, self.order.mark().into()),
+            ("RALPH_WORKSPACE", self.top.clone().into()),
+            ("RALPH_LEARNINGS", self.learnings.clone()),
+        ];
         let given = self.order.env.iter().map(|(name, value)| (name.as_str(), value.clone()));
         self.environment.for_children(&given.chain(own).collect::<Vec<_>>())
     }
@@ -153,11 +160,17 @@ impl Worker<'_> {
             Ok(if arrived { Flow::Going } else { Flow::Unwanted })
         };
         self.order.tell("start");
-        let trail = Trail::begin(Order::MARK, &self.order.mark().to_string_lossy());
-        let Supervised { exit, .. } = supervise(&program, &input.prompt, self.watch(), &mut stop, sink).await?;
-        let survivors = trail.end(self.order.grace).await;
+        let trail = Trail::begin(Order::MARK, &self.order.mark());
+        let Supervised { mut exit, .. } = supervise(&program, &input.prompt, self.watch(), &mut stop, sink).await?;
+        if matches!(exit, Exit::Signal { .. } | Exit::Code { code: 129.. }) {
+            sleep(SIGNALS).await;
+        }
+        if exit != Exit::Success && (connection::is_closed() || stop.urgency() > Urgency::None) {
+            exit = Exit::Interrupted;
+        }
+        let survivors = trail.end_after_child(self.order.grace).await;
         Ok(RemoteResult {
-            token: self.order.mark().to_string_lossy().into_owned(),
+            token: self.order.token(),
             exit,
             stdout,
             head: None,

@@ -46,11 +46,17 @@ impl Order {
     /// The variable that marks every process of an attempt.
     pub const MARK: &'static str = "RALPH_RUN";
 
-    /// What marks the processes of this attempt.
+    /// What the end where the run is calls the attempt.
     #[must_use]
-    pub fn mark(&self) -> OsString {
-        let given = self.env.iter().find(|(name, _)| name == Self::MARK).map(|(_, value)| value.clone());
-        given.unwrap_or_else(|| format!("worker/{}/", std::process::id()).into())
+    pub fn token(&self) -> String {
+        let given = self.env.iter().find(|(name, _)| name == Self::MARK);
+        given.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// What marks the processes of the attempt here. It is not the mark of the other end: both may be on one machine.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        format!("worker/{}/{}", std::process::id(), self.token())
     }
 
     /// Reports how far the attempt has come, on standard error, if the other end wants to know.

@@ -103,6 +103,10 @@ pub enum Notice {
     EmptyByHand { story: StoryId },
     /// A runner was killed because it did not end when it was asked to: what it started may still be running elsewhere.
     MayStillRun { story: StoryId, runner: String },
+    /// A worker on another machine could not bring everything along.
+    FromWorker { story: StoryId, warning: String },
+    /// A ref could not be deleted on a hub.
+    LeftOnHub { hub: String, name: String, error: String },
     /// The user's index of before the run could not be given back as it was; one that holds the same was made.
     IndexRebuilt {},
     /// What was staged before the run could not be staged again, because somebody deleted it.

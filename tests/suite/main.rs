@@ -75,3 +75,4 @@ mod suspending;
 mod transcripts;
 mod trees;
 mod worker;
+mod worker_runs;

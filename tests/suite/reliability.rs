@@ -893,6 +893,58 @@ const TABLE: &[(&str, &str, &str)] = &[
         "everything is saved under a ref, with its commits, before the clones are removed",
         "what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed",
     ),
+    ("Agents on other machines", "", ""),
+    (
+        "the connection to a worker breaks while its agent works",
+        "the worker ends the agent with all of its processes and pushes what there is; the attempt is interrupted, costs no retry, and its work is saved",
+        "a_connection_that_breaks_is_an_interrupted_attempt_and_costs_no_retry",
+    ),
+    (
+        "the connection breaks before the agent starts",
+        "the agent is not started, and the worker leaves nothing behind",
+        "a_connection_that_closes_before_the_agent_starts_leaves_nothing",
+    ),
+    (
+        "half of the prompt arrives",
+        "the agent is not started",
+        "a_prompt_that_ends_early_starts_no_agent_and_its_proper_end_is_no_end_of_the_connection",
+    ),
+    (
+        "the worker cannot push",
+        "the attempt is interrupted and costs no retry",
+        "a_worker_that_cannot_fetch_or_push_is_an_interrupted_attempt",
+    ),
+    (
+        "the connection breaks after the push",
+        "the result counts, if all of the agent's output has arrived",
+        "a_result_that_was_pushed_counts_although_the_connection_breaks_after_it",
+    ),
+    (
+        "git-ralph is killed while an agent works on another machine",
+        "`resume` saves what the worker has pushed, and deletes the run's refs on the hub",
+        "after_a_kill_resume_brings_what_the_worker_has_pushed_and_clears_the_hub",
+    ),
+    (
+        "the hub cannot be reached when a run is closed",
+        "the run is closed, and the refs that are left on the hub are named",
+        "abort_after_a_kill_clears_the_hub_and_a_hub_that_is_gone_is_reported",
+    ),
+    (
+        "a worker is killed",
+        "the next worker ends its agent and removes its workspace",
+        "what_a_killed_worker_left_is_ended_and_removed_by_the_next_one_and_a_living_worker_is_left_alone",
+    ),
+    (
+        "a worker comes late, when the attempt is over",
+        "it pushes nothing",
+        "a_worker_that_comes_late_pushes_nothing_when_the_attempt_is_over",
+    ),
+    ("the hub gets a push to another ref", "the hook in [runners](runners.md) refuses it", "a_hub_takes_pushes_below_refs_ralph_only"),
+    (
+        "a run in place, submodules, filters, a shallow or partial clone",
+        "refused before anything is created",
+        "what_a_worker_cannot_do_is_refused_before_anything_is_made",
+    ),
     ("Several stories at once", "", ""),
     (
         "stories that do not depend on each other",

@@ -3,6 +3,7 @@
 //! Our own work on the directory goes through the user's git directory and a private index, so nothing that the agent writes to its
 //! git directory has any effect on what is saved and landed.
 
+mod brought;
 mod carried;
 mod git_dir;
 mod include;

@@ -13,10 +13,10 @@ use super::child_program::{MARK, end_leftovers, milliseconds};
 use super::remote::elsewhere;
 use super::step_runner::{AgentSetup, Ground, StepRunner, Task};
 use super::{Activity, Event, RunDir};
-use crate::agent::{Feedback, Learnings, Prompt, Reader, Said, Signal, Template};
+use crate::agent::{Feedback, Format, Learnings, Prompt, Reader, Said, Signal, Template};
 use crate::process::{Flow, Place, StopHandle, Stream, Supervised, Trail, Urgency, Watch};
 use crate::runner::{Heard, Runner, supervise};
-use crate::story::StoryId;
+use crate::story::{Story, StoryId};
 use crate::{safe_read, safe_write};
 
 /// More than a prompt carries.
@@ -37,33 +37,18 @@ impl StepRunner<'_> {
         let prompt = self.prompt(task, attempt, feedback, template, &learnings)?;
         let dir = self.prepare_attempt_dir(&story.id, attempt)?;
         private_file(&dir.join("prompt.md"))?.write_all(prompt.as_bytes())?;
-        let mut transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
-
         let (launch, input) = match &remote {
             Some(remote) => self.worker(remote, ground, (story, attempt), (agent, &runner), (&learnings, &prompt)).await?,
             None => (self.agent_program(ground, story, attempt, agent, &runner), prompt.into_bytes()),
         };
-        let watch = Watch {
-            limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
-            idle: self.settings.idle_timeout.value,
-            linger: self.settings.linger_timeout.value,
-            grace: self.settings.grace.value,
-            place: Place::Here,
-        };
-        let mut reader = Reader::new(agent.format);
-        let mut tools = ToolCounts::default();
+        let watch = self.watch(story);
+        let mut listener = Listener::new(agent.format, &dir)?;
         let (handle, mut stop) = self.agents.stop(&story.id);
         if let Some(shim) = &launch.shim {
             self.reporter.activity(&Activity::WaitingForRunner { story: &story.id, runner: shim.runner() });
         }
         let top = &ground.workspace.repo.place.top;
-        let mut arrived = 0;
-        let sink = |heard: Heard<'_>| {
-            if let Heard::Output(Stream::Stdout, bytes) = heard {
-                arrived += u64::try_from(bytes.len()).unwrap_or_default();
-            }
-            self.hear(top, &story.id, heard, &mut Ears { reader: &mut reader, tools: &mut tools, transcript: &mut transcript })
-        };
+        let sink = |heard: Heard<'_>| self.hear(top, &story.id, heard, &mut listener);
         let trail = Trail::begin(MARK, &self.mark(&story.id, attempt));
         let ran = match self.send_ahead(remote.as_ref()).await {
             Err(error) => Ok(Supervised::not_started(format!("{error:#}"))),
@@ -77,11 +62,11 @@ impl StepRunner<'_> {
         let left = self.left_running(&launch, &ran, story);
         let Supervised { exit, duration, waited, .. } = ran;
         let (exit, brought) = match &remote {
-            Some(remote) => self.collect(remote, ground, &story.id, exit, arrived).await?,
+            Some(remote) => self.collect(remote, ground, &story.id, exit, listener.arrived).await?,
             None => (exit, Vec::new()),
         };
         self.in_flight.forget(&story.id);
-        let report = reader.finish(&exit, &Zoned::now());
+        let report = listener.reader.finish(&exit, &Zoned::now());
         let words = if report.signal == Signal::Nothing { report.words } else { String::new() };
         let ended = Event::AgentEnded {
             story: story.id.clone(),
@@ -94,20 +79,32 @@ impl StepRunner<'_> {
             waited_milliseconds: milliseconds(waited),
             survivors,
             words,
-            tools: tools.0,
+            tools: listener.tools.0,
         };
         Ok(left.into_iter().chain(brought).chain([ended]).collect())
     }
 
+    /// The time limits of an attempt.
+    fn watch(&self, story: &Story) -> Watch {
+        Watch {
+            limit: story.attempt_timeout.or(self.settings.attempt_timeout.value),
+            idle: self.settings.idle_timeout.value,
+            linger: self.settings.linger_timeout.value,
+            grace: self.settings.grace.value,
+            place: Place::Here,
+        }
+    }
+
     /// Takes in what comes out of a runner, or of an agent without one; gives what it means for the clock.
-    fn hear(&self, top: &Path, story: &StoryId, heard: Heard<'_>, ears: &mut Ears<'_>) -> io::Result<Flow> {
-        let Ears { reader, tools, transcript } = ears;
+    fn hear(&self, top: &Path, story: &StoryId, heard: Heard<'_>, listener: &mut Listener) -> io::Result<Flow> {
+        let Listener { reader, tools, transcript, arrived } = listener;
         match heard {
             Heard::Begun => self.reporter.activity(&Activity::Begun { story }),
             Heard::Output(stream, bytes) => {
                 transcript.write(stream, bytes)?;
                 match stream {
                     Stream::Stdout => {
+                        *arrived += u64::try_from(bytes.len()).unwrap_or_default();
                         reader.feed(bytes, &mut |said| self.tell(top, story, tools.note(said)));
                         self.in_flight.note(story, || reader.usage());
                     }
@@ -206,10 +203,20 @@ impl ToolCounts {
 }
 
 /// What takes in an agent's output.
-struct Ears<'e> {
-    reader: &'e mut Reader,
-    tools: &'e mut ToolCounts,
-    transcript: &'e mut TranscriptFiles,
+struct Listener {
+    reader: Reader,
+    tools: ToolCounts,
+    transcript: TranscriptFiles,
+    /// How many bytes of standard output have come.
+    arrived: u64,
+}
+
+impl Listener {
+    /// For a new attempt, with its transcript in `dir`.
+    fn new(format: Format, dir: &Path) -> Result<Self> {
+        let transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
+        Ok(Listener { reader: Reader::new(format), tools: ToolCounts::default(), transcript, arrived: 0 })
+    }
 }
 
 /// The files that an agent's output goes to.

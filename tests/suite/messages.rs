@@ -244,10 +244,11 @@ fn hints(code: &str) -> Vec<String> {
 
 /// What is wrong with a hint, if anything: it is a command, and no word of it is a redirection for the shell.
 fn unpastable(hint: &str) -> Option<&'static str> {
-    const PROGRAMS: [&str; 12] = ["git", "cd", "chmod", "sudo", "rm", "mv", "cp", "cat", "echo", "{done}", "{again}", "{back}"];
+    const PROGRAMS: [&str; 13] = ["git", "cd", "chmod", "sudo", "rm", "mv", "cp", "cat", "echo", "fuser", "{done}", "{again}", "{back}"];
     let command = hint.split("   ").next().unwrap_or_default();
     let unquoted: String = command.split('\'').step_by(2).collect();
-    match command.split(' ').next() {
+    // A variable may be set for the command.
+    match command.split(' ').find(|word| !word.contains('=')) {
         Some(program) if !PROGRAMS.contains(&program) => Some("is not a command"),
         _ if unquoted.contains('<') || unquoted.contains(", ") => Some("cannot be typed as it stands"),
         _ => None,

@@ -164,7 +164,7 @@ fn the_runner_is_outside_of_the_sandbox_and_sees_the_whole_environment() {
     world.stories(1, "verify = ['test -z \"$TOKEN\"']");
     world.agent(&format!("test -z \"$TOKEN\" && {COMPLETE}"));
     world.start(&["--sandbox", "--runner", "near", "--finish", "keep", "--max-retries", "0"]).code(0);
-    assert_eq!(fs::read_to_string(&seen).unwrap(), "secret env\nsecret env\n");
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "secret sh\nsecret sh\n", "the shell that reports the start and the end");
     assert_eq!(started(&world).len(), 3, "the trial, the agent, the gate");
 }
 

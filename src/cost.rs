@@ -1,4 +1,4 @@
-//! Money: what an agent's work costs, and what it may cost.
+//! Amounts of money: the price of an agent's work and the budget of a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,28 +12,28 @@ pub struct Cost(u64);
 impl Cost {
     const MICROS: f64 = 1e6;
 
-    /// What a client says that something has cost; what costs nothing has no known price.
+    /// A price that an agent client reported. A reported price of zero means that the client does not know the price.
     #[must_use]
     pub fn told(amount: f64) -> Option<Self> {
         Self::dollars(amount).filter(|cost| cost.0 > 0)
     }
 
-    /// From dollars; nothing that is negative or no number.
+    /// An amount in dollars. `None` if the amount is negative or not a number.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
     pub fn dollars(amount: f64) -> Option<Self> {
         let micros = (amount * Self::MICROS).round();
-        // Beyond that a float is no exact number any more, and nobody's bill.
+        // Above 2^53 (about 9e15) a float no longer holds every whole number exactly.
         (0.0..9e15).contains(&micros).then_some(Cost(micros as u64))
     }
 
-    /// Both together.
+    /// The sum of two amounts.
     #[must_use]
     pub fn plus(self, more: Cost) -> Cost {
         Cost(self.0.saturating_add(more.0))
     }
 
-    /// In dollars.
+    /// The amount in dollars.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "below 2^53, see above")]
     pub fn as_dollars(self) -> f64 {

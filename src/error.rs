@@ -1,30 +1,30 @@
-//! Errors that decide the exit status or carry hints; every other error is fatal and plain `anyhow`.
+//! Errors that decide the exit status or carry hints. Every other error is plain `anyhow` and fatal.
 
 use std::fmt;
 
 use crate::shell_word::quoted;
 
-/// How a command ended, as its exit status tells it.
+/// How a command ended. Each variant is one exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// What was asked for is done.
+    /// The command did what the user asked for.
     Done,
     /// The run stopped short: no retries left, stopped, or a gate failed.
     StoppedShort,
-    /// Nothing to do, or not possible in this state.
+    /// There is nothing to do, or the command is not possible in this state.
     NotPossible,
-    /// An error that the command could not get past.
+    /// The command failed with an error that it could not recover from.
     Fatal,
     /// The command line was wrong.
     Usage,
-    /// Ended by a signal from the user.
+    /// The user ended the command with a signal.
     Interrupted,
-    /// As the agent of a worker ended.
+    /// The exit status of the agent that a worker ran.
     OfAgent(u8),
 }
 
 impl ExitStatus {
-    /// The number for the shell.
+    /// The exit status as a number.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -39,10 +39,10 @@ impl ExitStatus {
     }
 }
 
-/// An error with an exit status of its own and, where there is one, the next command to type.
+/// An error with an exit status of its own and, if possible, hints that name the next command to type.
 #[derive(Debug)]
 pub struct Problem {
-    /// The exit status that it means.
+    /// The exit status for this error.
     pub ending: ExitStatus,
     message: String,
     hints: Vec<String>,
@@ -50,12 +50,12 @@ pub struct Problem {
     lacks: Box<Lacks>,
 }
 
-/// What a command line lacks.
+/// An argument that is missing from the command line.
 #[derive(Debug, Default)]
 struct Lacks {
-    /// One of these names.
+    /// The names that the user can choose from.
     names: Vec<String>,
-    /// The option that names it.
+    /// The option that takes the name.
     option: Option<&'static str>,
 }
 
@@ -65,7 +65,7 @@ impl Problem {
         Self::with(ExitStatus::NotPossible, message)
     }
 
-    /// Something that nothing can be done about here: exit status 128.
+    /// A fatal error that the command cannot recover from: exit status 128.
     pub fn fatal(message: impl Into<String>) -> Self {
         Self::with(ExitStatus::Fatal, message)
     }
@@ -79,35 +79,36 @@ impl Problem {
         Problem { ending, message: message.into(), hints: Vec::new(), meant: None, lacks: Box::default() }
     }
 
-    /// Adds a line that names what to type next.
+    /// Adds a hint: a line that names the next command to type.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Notes that a word was mistyped and which known one is near it. The hint is then the whole command line with that word put right.
+    /// Records that a word was mistyped, and the known word nearest to it. The hint is then the whole command line with that word
+    /// corrected.
     #[must_use]
     pub fn mistyped(mut self, word: &str, near: Option<&str>) -> Self {
         self.meant = near.map(|near| (word.to_owned(), near.to_owned()));
         self
     }
 
-    /// Notes that the command line has to name one of these.
+    /// Records that the command line must name one of these.
     #[must_use]
     pub fn one_of(mut self, names: Vec<String>) -> Self {
         self.lacks.names = names;
         self
     }
 
-    /// Notes that an option names it. The hints are then the command line with that option.
+    /// Records the option that takes such a name. The hints are then the command line with that option added.
     #[must_use]
     pub fn by_option(mut self, option: &'static str) -> Self {
         self.lacks.option = Some(option);
         self
     }
 
-    /// The command line with the option that it lacks, once for each name.
+    /// The command line with the missing option added, once per possible name.
     fn completed(&self, words: &[String]) -> Option<Vec<String>> {
         let (option, (command, rest)) = (self.lacks.option.filter(|_| !self.lacks.names.is_empty())?, words.split_first()?);
         let rest: Vec<String> = rest.iter().map(|word| format!(" {}", quoted(word))).collect();
@@ -115,13 +116,13 @@ impl Problem {
         Some(self.lacks.names.iter().map(line).collect())
     }
 
-    /// The lines that name what to type next; `words` are those of the command line, behind the name of the program.
+    /// The hints for the next command to type. `words` is the command line without the name of the program.
     #[must_use]
     pub fn hints(&self, words: &[String]) -> Vec<String> {
         self.corrected(words).map(|line| vec![line]).or_else(|| self.completed(words)).unwrap_or_else(|| self.hints.clone())
     }
 
-    /// The command line with the mistyped word put right, if that word stands on it.
+    /// The command line with the mistyped word corrected, if the command line contains that word.
     fn corrected(&self, words: &[String]) -> Option<String> {
         let (typed, near) = self.meant.as_ref()?;
         let right = |word: &String| match word.strip_suffix(typed.as_str()) {
@@ -135,7 +136,7 @@ impl Problem {
     }
 }
 
-/// An error with its causes as a person reads it: without the number that Rust adds to what the system says.
+/// An error and its causes as text for users, without the `(os error N)` that Rust adds to messages of the operating system.
 #[must_use]
 pub fn words(error: &anyhow::Error) -> String {
     without_numbers(&format!("{error:#}"))

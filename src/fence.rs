@@ -1,16 +1,17 @@
-//! Code fences of Markdown, line by line.
+//! Tracks Markdown code fences, line by line.
 
-/// Whether the lines so far have opened a fence.
+/// Whether the lines so far have opened a code fence that is still open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence(Option<(char, usize)>);
 
 impl Fence {
-    /// The mark that a line could open or close a fence with, its length and what is behind it, if the line begins with one.
+    /// The fence mark at the beginning of a line: its character, its length and the text after it. `None` if the line begins with no fence
+    /// mark.
     pub fn mark(text: &str) -> Option<(char, usize, &str)> {
         let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let info = text.trim_start_matches(mark);
         let length = text.len() - info.len();
-        // A fence of backticks has none behind it on its line, else it is code in a sentence.
+        // A line with more backticks after the first ones is inline code, not a fence.
         (length >= 3 && !(mark == '`' && info.contains('`'))).then_some((mark, length, info.trim()))
     }
 
@@ -19,7 +20,7 @@ impl Fence {
         self.0.is_some()
     }
 
-    /// Takes the next line, without its indent; says whether it stands in a fence, as the fences themselves do.
+    /// Takes the next line, without its indentation. Returns whether the line belongs to a code block; the fence lines themselves do.
     pub fn takes(&mut self, text: &str) -> bool {
         match (self.0, Self::mark(text)) {
             (Some((open, long)), Some((mark, length, ""))) if mark == open && length >= long => {

@@ -1,6 +1,6 @@
-//! A name that is not taken: the wanted one, or the first free one with a number.
+//! Finds a name that is not taken yet: the wanted name, or the first free name with a number.
 
-/// The wanted name, or `numbered(2)`, `numbered(3)` and so on.
+/// The wanted name if it is free. Otherwise the first free one of `numbered(2)`, `numbered(3)` and so on.
 pub fn free_name<T>(wanted: T, numbered: impl Fn(u32) -> T, is_taken: impl Fn(&T) -> bool) -> T {
     let mut name = wanted;
     let mut number = 1;

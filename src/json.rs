@@ -1,6 +1,7 @@
-//! Pays for the row `output: stream-json` (1.83 with it, 2.32 with serde's `RawValue` in its place, target 2): looks into a line.
+//! Pays for the row `output: stream-json` (1.83 with it, 2.32 with serde's `RawValue` in its place, target 2): reads values from a line of
+//! JSON.
 //!
-//! No value is built: one walk notes where everything is, and what is asked for is found by these notes.
+//! The parser builds no values. One pass records where each value starts and ends, and lookups use these positions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +9,11 @@ use std::fmt;
 use serde::de::{Deserializer as _, IgnoredAny, Visitor};
 use serde_json::Deserializer;
 
-/// Where the values of a line are. It can be used for one line after the other, and then needs no new memory.
+/// The positions of all values in a line. Reusing one outline for many lines avoids new allocations.
 #[derive(Debug, Default)]
 pub struct Outline(Vec<Node>);
 
-/// A value, or the name of a member. What an object or a list consists of comes right behind it.
+/// The position of a value or of a member's name. The nodes inside an object or a list follow directly after its own node.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     start: u32,
@@ -20,16 +21,16 @@ struct Node {
 }
 
 impl Outline {
-    /// The value that a line consists of, if it is an object or a list.
+    /// Parses a line that consists of one object or list.
     pub fn parse<'a>(&'a mut self, line: &'a str) -> Option<Json<'a>> {
         let text = line.trim_start_matches('\u{feff}').trim();
         let sound = text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok();
         (sound && self.draw(text.as_bytes()).is_some()).then_some(Json { text, nodes: &self.0 })
     }
 
-    /// Whether a line begins as given, up to the end of its first member, and no other member of the same name takes that back.
+    /// Whether a line starts with `beginning`, and no later member has the same name as the first one (the last of several would win).
     ///
-    /// It is not checked for this: the answer counts only where a line that is no JSON would not count either.
+    /// The line is not checked to be valid JSON. Callers use this only where invalid JSON would give the same answer.
     pub fn keeps_to(&mut self, beginning: &[u8], line: &[u8]) -> bool {
         if !line.starts_with(beginning) || self.draw(line).is_none() {
             return false;
@@ -37,20 +38,21 @@ impl Outline {
         let members = Parts(self.0.get(1..).unwrap_or_default());
         let mut names = members.step_by(2).filter_map(<[Node]>::first).map(|name| &line[name.start as usize..name.end as usize]);
         let first = names.next();
-        // A name with an escape in it may be any.
+        // A name with an escape sequence could decode to any name.
         names.all(|name| Some(name) != first && !name.contains(&b'\\'))
     }
 
-    /// Notes every value up to the end of the first one; nothing comes of it if it has no end.
+    /// Records the positions of all values up to the end of the first one. `None` if that one has no end.
     ///
-    /// Relies on the text being JSON, and finds something or other where it is not.
+    /// The text must be valid JSON. For other text the positions are meaningless.
     fn draw(&mut self, text: &[u8]) -> Option<()> {
-        // No JSON has more values than this; other text shall not need more memory.
+        // Valid JSON has no more values than this. The limit bounds the memory that other text can use.
         let most = text.len().div_ceil(2);
         let nodes = &mut self.0;
         nodes.clear();
         let mut at = 0;
-        // The innermost container that is open. Its end is not known yet, and the place of the one around it is kept there.
+        // The innermost open container. Its end is not known yet, so its `end` field holds the position of the container around it
+        // meanwhile.
         let mut open = u32::MAX;
         loop {
             let start = u32::try_from(at).ok()?;
@@ -79,13 +81,13 @@ impl Outline {
             };
             at += length;
             nodes.push(Node { start, end: u32::try_from(at).ok()? });
-            // Almost always something follows, and it need not be told apart from all that could stand here.
+            // A comma or a colon almost always follows. Skipping it here is faster than another pass through the match above.
             at += usize::from(matches!(text.get(at), Some(b',' | b':')));
         }
     }
 }
 
-/// A value inside a line. Nothing that is asked of it fails: what is missing or of another kind is just not there.
+/// A value inside a line. Lookups never fail: a value that is missing or of another type gives `None`, 0, `false` or no items.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'a> {
     text: &'a str,
@@ -93,13 +95,13 @@ pub struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// A member of an object; of several of the same name the last one counts.
+    /// A member of an object. If several members have the same name, the last one counts.
     pub fn at(self, key: &str) -> Option<Json<'a>> {
         let [found] = self.take([key]);
         found
     }
 
-    /// Several members of an object, found in one go.
+    /// Several members of an object, found in one pass.
     pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Json<'a>>; N] {
         let mut found = [None; N];
         let mut parts = self.parts('{');
@@ -112,7 +114,7 @@ impl<'a> Json<'a> {
         found
     }
 
-    /// A text inside nested objects.
+    /// A string inside nested objects.
     pub fn text_at(self, path: &[&str]) -> Option<Cow<'a, str>> {
         self.find(path)?.text()
     }
@@ -127,12 +129,12 @@ impl<'a> Json<'a> {
         path.iter().try_fold(self, |value, key| value.at(key))
     }
 
-    /// Whether the member is that word.
+    /// Whether a member is this string.
     pub fn is(self, key: &str, word: &str) -> bool {
         self.text_at(&[key]).is_some_and(|text| text == word)
     }
 
-    /// A text; half of a character outside of the basic plane becomes a replacement character.
+    /// The decoded string. An unpaired surrogate becomes a replacement character.
     pub fn text(self) -> Option<Cow<'a, str>> {
         let raw = self.raw();
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
@@ -142,7 +144,7 @@ impl<'a> Json<'a> {
         Deserializer::from_str(raw).deserialize_bytes(Text).ok()
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative whole number.
     pub fn count(self) -> Option<u64> {
         self.raw().parse().ok()
     }
@@ -157,12 +159,12 @@ impl<'a> Json<'a> {
         self.raw() == "true"
     }
 
-    /// Shows every item of a list; what is not a list has no items.
+    /// Calls `show` with every item of a list. A value that is not a list has no items.
     pub fn each(self, show: impl FnMut(Json<'a>)) {
         self.parts('[').for_each(show);
     }
 
-    /// Its bytes in the text that it was parsed from.
+    /// The range of bytes that the value takes up in the text it was parsed from.
     pub fn span_in(self, text: &str) -> std::ops::Range<usize> {
         let raw = self.raw();
         let start = (raw.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
@@ -174,24 +176,24 @@ impl<'a> Json<'a> {
         self.raw().starts_with('[')
     }
 
-    /// Whether it is a list with anything in it.
+    /// Whether it is a list with at least one item.
     pub fn has_items(self) -> bool {
         self.parts('[').next().is_some()
     }
 
-    /// As it is written.
+    /// The value as it is written in the line.
     fn raw(self) -> &'a str {
         self.nodes.first().and_then(|node| self.text.get(node.start as usize..node.end as usize)).unwrap_or_default()
     }
 
-    /// The items of a list, or the names and values of an object, one after the other.
+    /// The items of a list, or the names and values of an object in turn.
     fn parts(self, open: char) -> impl Iterator<Item = Json<'a>> {
         let inside = self.nodes.get(1..).filter(|_| self.raw().starts_with(open));
         Parts(inside.unwrap_or_default()).map(move |nodes| Json { nodes, ..self })
     }
 }
 
-/// What is left of an object or a list.
+/// Iterates over the remaining parts of an object or a list.
 struct Parts<'a>(&'a [Node]);
 
 impl<'a> Iterator for Parts<'a> {
@@ -206,12 +208,12 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// How long the string is that begins here.
+/// The length of the string that begins here.
 fn string(bytes: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         let end = at + find(b'"', bytes.get(at..)?)?;
-        // Only an odd number of backslashes makes the quote part of the text; other escapes are many, and no matter here.
+        // A quote is escaped only if an odd number of backslashes precede it.
         let slashes = bytes[..end].iter().rev().take_while(|byte| **byte == b'\\').count();
         at = end + 1;
         if slashes % 2 == 0 {
@@ -220,20 +222,20 @@ fn string(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// How long the number is that begins here, or `true`, `false` or `null`.
+/// The length of the number, or of the `true`, `false` or `null`, that begins here.
 fn word(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// How many words of eight bytes are looked at before a search is set up.
+/// How many words of eight bytes are checked before `memchr` is used.
 const SHORT: usize = 4;
 
-/// Where a byte is. Most strings are names and words, which are not worth setting up a search for.
+/// The position of a byte. Most strings are short, so `memchr`, which has a setup cost, is used only for longer ones.
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let (words, _) = bytes.as_chunks();
     for (at, word) in words.iter().take(SHORT).enumerate() {
-        // The byte in question becomes zero, and the lowest of the high bits that are left is that of the first zero.
+        // Bytes that match become zero. The lowest high bit that is then set belongs to the first zero byte.
         let others = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
         let zeros = others.wrapping_sub(ONES) & !others & (ONES << 7);
         if zeros != 0 {
@@ -333,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A string in quotes, any of its characters written as an escape.
+    /// A quoted string in which any character may be written as an escape.
     fn string() -> impl Strategy<Value = String> {
         let short = select(vec!["type", "message", "user", "a", "", "\"", "\\", "}]{[:,", "ä😀\n\u{1}"]).prop_map(str::to_owned);
         let text = prop_oneof![4 => short, 1 => "[a-z\"\\\\]{0,80}", 1 => any::<String>()];
@@ -350,7 +352,7 @@ mod tests {
         })
     }
 
-    /// A value as it may be written: names more than once, the same ones at every depth, blanks anywhere.
+    /// A random value: repeated names, the same names at every depth, blanks anywhere.
     fn value() -> impl Strategy<Value = String> {
         let blank = || select(vec!["", "", "", " ", "\t\r\n "]);
         let word = select(vec!["0", "-1.5e3", "12", "18446744073709551615", "1E+2", "true", "false", "null"]).prop_map(str::to_owned);
@@ -363,7 +365,7 @@ mod tests {
         })
     }
 
-    /// A line, often damaged.
+    /// A random line, often damaged.
     fn line() -> impl Strategy<Value = String> {
         let damage = (any::<Index>(), 0..3_usize, "[]{}\\[\",:\\\\ 0a\u{1}ä-]{0,3}");
         (select(vec!["", r#"{"type":"user","#]), value(), proptest::option::of(damage)).prop_map(|(begin, value, damage)| {
@@ -385,7 +387,7 @@ mod tests {
             Value::Null => json.raw() == "null",
             Value::Bool(value) => json.is_true() == *value,
             Value::Number(number) => {
-                // serde does not round very long numbers to the nearest.
+                // serde does not round very long numbers to the nearest float.
                 let near = |(one, two): (f64, f64)| (one - two).abs() <= two.abs() * 1e-12;
                 json.number().zip(number.as_f64()).is_some_and(near) && json.count() == number.as_u64()
             }
@@ -407,12 +409,12 @@ mod tests {
 
         #[test]
         fn what_is_found_is_what_serde_finds(lines in vec(line(), 1..4)) {
-            // One outline for all of them: nothing of a line may be left for the next.
+            // One outline for all lines, to show that a line leaves nothing behind for the next one.
             let mut outline = Outline::default();
             for line in lines {
                 let value = serde_json::from_str::<Value>(&line).ok().filter(|value| value.is_object() || value.is_array());
                 let found = outline.parse(&line);
-                // Half a character is an error to others.
+                // serde rejects unpaired surrogates.
                 prop_assert!(value.is_none() || found.is_some(), "{line}");
                 prop_assert!(found.is_none() || serde_json::from_str::<IgnoredAny>(&line).is_ok(), "{line}");
                 if let (Some(found), Some(value)) = (found, &value) {

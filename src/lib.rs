@@ -1,19 +1,18 @@
-//! git-ralph lets an AI coding agent work through a change, story by story, unattended, while git keeps every step.
+//! git-ralph lets an AI coding agent work through a change, story by story and unattended, while git keeps every step.
 //!
 //! # Theory of operation
 //!
-//! **An attempt is a transaction on the repository**: it is either landed as a checkpoint commit or rolled back, and in
-//! both cases nothing that anybody wrote is lost. Everything else follows from how that is kept true when an agent
-//! does whatever it likes to the repository, and when the machine loses power in the middle.
+//! **An attempt is a transaction on the repository**: git-ralph either lands it as a checkpoint commit or rolls it back. In both cases no
+//! work of the user or the agent is lost. The rest of the design keeps this true when an agent does whatever it likes to the repository,
+//! and when the machine loses power at any moment.
 //!
-//! [`run::Event`] is the spine: a past fact, plain data. The [`run::Journal`] stores events, [`run::RunState`] is a
-//! fold of them, reporters render them. The machine ([`run::RunState::next`]) looks at the state and offers steps; the
-//! orchestrator performs them and turns what came of them into events. What is about to be done is in the
-//! journal before it is done, so a process that finds the journal of a killed one knows what may be half-done, and
-//! every half-done thing can be done again.
+//! [`run::Event`] is the central type: a past fact, plain data. The [`run::Journal`] stores events, [`run::RunState`] is a fold of them,
+//! and reporters render them. The state machine ([`run::RunState::next`]) looks at the state and offers steps. The orchestrator performs
+//! the steps and turns their results into events. An intention is in the journal before git-ralph acts on it. So a process that finds the
+//! journal of a killed one knows which step may be half done, and every half-done step can be repeated.
 //!
-//! What is true is in [`branch`], the run's branch and refs; what is on the disk is in [`workspace`], the directory that an
-//! attempt works in. Both trust recorded ids and a private index, never HEAD or the index that the agent may have touched.
+//! [`branch`] manages the run's branch and refs. [`workspace`] manages files on the disk: the directory that an attempt works in. Both
+//! trust recorded object ids and a private index, and never HEAD or the index that the agent may have touched.
 
 pub mod agent;
 pub mod branch;
@@ -54,7 +53,7 @@ use clap::Parser;
 use error::{ExitStatus, Problem};
 use report::output;
 
-/// Parses the command line, does what it says, and turns the ending into an exit status.
+/// Parses the command line, runs the command and returns its exit status.
 pub fn main() -> ExitCode {
     if let Some(answer) = complete::answer() {
         output::data(&answer);
@@ -69,7 +68,7 @@ pub fn main() -> ExitCode {
     let ending = match runtime {
         Ok(runtime) => {
             let ending = runtime.block_on(cmd::dispatch(cli));
-            // A question that was withdrawn must not keep the process.
+            // A question that was withdrawn still blocks a thread; do not wait for it.
             runtime.shutdown_background();
             ending
         }
@@ -86,7 +85,7 @@ pub fn main() -> ExitCode {
 fn report_error(error: &anyhow::Error, words: &[OsString]) -> ExitStatus {
     let words: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let environment = config::Environment::capture().ok();
-    // Where the configuration could be read, this has been settled by it.
+    // This is for errors that occurred before the configuration was read. Otherwise the configuration has already set the style.
     output::set_usual_style(environment.as_ref());
     if let Some(quit) = error.downcast_ref::<run::Quit>() {
         output::failure("error", &format!("{error}"), std::slice::from_ref(&quit.again));

@@ -1,4 +1,4 @@
-//! The executable: everything else is in the library.
+//! The executable. All code is in the library.
 
 fn main() -> std::process::ExitCode {
     git_ralph::main()

@@ -3,60 +3,60 @@
 use crate::git::{Oid, RefList};
 use crate::story::{ChangeName, Story, StoryId};
 
-/// What all branches of runs start with.
+/// Prefix of the branches of all runs.
 pub const BRANCHES: &str = "refs/heads/ralph/";
-/// What all other refs of runs start with.
+/// Prefix of all other refs of all runs.
 pub const REFS: &str = "refs/ralph/";
-/// Below this are the refs of earlier runs, by their number.
+/// The part of a ref name under which the refs of earlier runs are, by run number.
 const EARLIER: &str = "runs";
 
-/// What a ref of a change is for. Its word in the name of the ref is in the table.
+/// The purpose of a ref. `KINDS` has the word for each kind in the names of refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefKind {
     /// The commit that the run started from.
     Base,
-    /// What the user had staged at the start.
+    /// The index at the start of the run: what the user had staged.
     Index,
-    /// The first commit of the run: everything as it was at the start.
+    /// The first commit of the run: the work tree as it was at the start.
     Initial,
-    /// What the user's checkout held when a story was last done by hand in an isolated run.
+    /// The content of the user's checkout when a story was last marked as done by hand in an isolated run.
     ByHand,
-    /// The last checkpoint; moves in one transaction with the branch.
+    /// The last checkpoint. It moves in the same transaction as the branch.
     Checkpoint,
-    /// A ref or a stash entry of before an attempt: git keeps its objects, whatever the agent deletes.
+    /// A ref or a stash entry as it was before an attempt. It keeps the objects reachable, even if the agent deletes the original.
     Pin,
-    /// Edits of the user's that an attempt started from; they stay reachable whatever the agent makes of them.
+    /// Edits that the user made before an attempt. They stay reachable whatever the agent does with them.
     Adopted,
-    /// What a failed attempt left.
+    /// The work of a failed attempt.
     Attempt,
     /// The work of an accepted attempt that waits in the landing queue.
     Queued,
-    /// An attempt on another machine: where it begins, or what it left, on its way through a hub.
+    /// The base or the result of an attempt on another machine, on its way through a hub.
     Remote,
-    /// Commits that a landed attempt made and left behind.
+    /// Commits that a landed attempt made and that are not part of the checkpoint.
     Abandoned,
-    /// What an agent made of a ref that was put back.
+    /// The value that an agent gave to a ref which git-ralph then restored.
     Moved,
-    /// What an undo took back.
+    /// The checkpoints that an undo removed from the branch.
     Undone,
-    /// A branch of this name that an earlier run left.
+    /// A branch with the name of the run's branch that an earlier run left behind.
     Leftover,
-    /// What a finished or aborted run ended with.
+    /// The last commit of a finished or aborted run.
     Done,
 }
 
 /// How long a ref is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needed {
-    /// As long as the run is open.
+    /// While the run is open.
     WhileOpen,
-    /// Until the user prunes it: it keeps work.
+    /// Until the user prunes it, because it holds work.
     UntilPruned,
-    /// The same, and the next run of the change leaves it where it is.
+    /// Until the user prunes it, and the next run of the change does not archive it.
     AcrossRuns,
 }
 
-/// Every kind of ref: its word in the name, and how long it is needed.
+/// Every kind of ref: its word in ref names, and how long it is needed.
 const KINDS: [(RefKind, &str, Needed); 15] = [
     (RefKind::Base, "base", Needed::WhileOpen),
     (RefKind::Index, "index", Needed::UntilPruned),
@@ -77,42 +77,42 @@ const KINDS: [(RefKind, &str, Needed); 15] = [
 
 impl RefKind {
     fn row(self) -> &'static (RefKind, &'static str, Needed) {
-        // Every kind has its row; a test says so.
+        // A test checks that every kind has a row.
         KINDS.iter().find(|(kind, ..)| *kind == self).unwrap_or(&KINDS[0])
     }
 
-    /// Whether only an open run needs it: it keeps no work of anybody's.
+    /// Whether only an open run needs this ref. Such a ref holds no work of the user or an agent.
     #[must_use]
     pub fn is_internal(self) -> bool {
         self.row().2 == Needed::WhileOpen
     }
 
-    /// Whether it keeps work of an agent's or of the user's that may be wanted back.
+    /// Whether the ref holds work of an agent or the user that may be wanted back.
     #[must_use]
     pub fn keeps_work(self) -> bool {
         !self.is_internal() && self != RefKind::Index
     }
 
-    /// Whether it is best looked at as files that differ from its parent's.
+    /// Whether the ref is best shown as the files that differ from its parent commit.
     #[must_use]
     pub fn holds_files(self) -> bool {
         matches!(self, RefKind::Attempt | RefKind::Queued | RefKind::Adopted | RefKind::Index)
     }
 }
 
-/// A ref of a change, understood.
+/// The parsed name of a ref of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnRef<'a> {
-    /// What it is for.
+    /// The purpose of the ref.
     pub kind: RefKind,
-    /// The earlier run that it is of; none for the last one.
+    /// The number of the earlier run that the ref belongs to. `None` for the last run.
     pub run: Option<u32>,
     /// The part of the name after the word for its kind.
     rest: &'a str,
 }
 
 impl OwnRef<'_> {
-    /// The story that it keeps something of, as it is written in names.
+    /// The story that the ref belongs to, in the form that ref names use.
     #[must_use]
     pub fn story(&self) -> Option<&str> {
         match self.kind {
@@ -132,46 +132,46 @@ impl OwnRef<'_> {
         }
     }
 
-    /// The number that its name ends with.
+    /// The number at the end of the name.
     #[must_use]
     pub fn number(&self) -> Option<u32> {
         self.rest.rsplit('/').next()?.parse().ok()
     }
 
-    /// The run that left it; `leftover/<n>` is numbered by the run that found it.
+    /// The run that left this ref behind. `leftover/<n>` carries the number of the run that found it.
     fn left_by(&self) -> Option<u32> {
         self.run.or_else(|| self.number().filter(|_| self.kind == RefKind::Leftover))
     }
 }
 
-/// What the user says about a story that they did by hand.
+/// The user's remark on a story that they did by hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// The text for the commit message.
     pub text: Option<String>,
 }
 
-/// Every name that belongs to one change; all of them full ref names.
+/// All names that belong to one change. They are full ref names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     change: ChangeName,
 }
 
 impl Names {
-    /// The names for a change.
+    /// The names of a change.
     #[must_use]
     pub fn new(change: &ChangeName) -> Self {
         Names { change: change.clone() }
     }
 
-    /// The names for the change that a ref belongs to, if it belongs to one.
+    /// The names of the change that a ref belongs to, if it belongs to one.
     #[must_use]
     pub fn of_ref(name: &str) -> Option<Self> {
         let change = name.strip_prefix(BRANCHES).or_else(|| Some(name.strip_prefix(REFS)?.split_once('/')?.0))?;
         Some(Names { change: change.parse().ok()? })
     }
 
-    /// The change.
+    /// The name of the change.
     #[must_use]
     pub fn change(&self) -> &ChangeName {
         &self.change
@@ -183,19 +183,19 @@ impl Names {
         format!("{BRANCHES}{}", self.change)
     }
 
-    /// The branch as a person types it.
+    /// The branch without `refs/heads/`, as users type it.
     #[must_use]
     pub fn short_branch(&self) -> String {
         format!("ralph/{}", self.change)
     }
 
-    /// What all refs of the change, but for the branch, start with.
+    /// Prefix of all refs of the change except for its branch.
     #[must_use]
     pub fn prefix(&self) -> String {
         format!("{REFS}{}/", self.change)
     }
 
-    /// What a ref of the change is for; none for its branch and for refs of others.
+    /// The purpose of a ref of this change. `None` for the branch of the change and for all other refs.
     #[must_use]
     pub fn kind<'a>(&self, name: &'a str) -> Option<OwnRef<'a>> {
         let rest = name.strip_prefix(REFS)?.strip_prefix(self.change.as_str())?.strip_prefix('/')?;
@@ -209,7 +209,7 @@ impl Names {
         Some(OwnRef { kind: *kind, run, rest })
     }
 
-    /// Whether a ref is the run's branch or another one of its refs.
+    /// Whether a ref is the branch or another ref of this change.
     #[must_use]
     pub fn owns(&self, name: &str) -> bool {
         name == self.branch() || name.starts_with(&self.prefix())
@@ -223,128 +223,128 @@ impl Names {
         format!("{}/{rest}", self.own(kind))
     }
 
-    /// The commit that the run started from.
+    /// The ref of the commit that the run started from.
     #[must_use]
     pub fn base(&self) -> String {
         self.own(RefKind::Base)
     }
 
-    /// What the user had staged at the start.
+    /// The ref of the index at the start of the run.
     #[must_use]
     pub fn index(&self) -> String {
         self.own(RefKind::Index)
     }
 
-    /// The first commit of the run.
+    /// The ref of the first commit of the run.
     #[must_use]
     pub fn initial(&self) -> String {
         self.own(RefKind::Initial)
     }
 
-    /// What the user's checkout held when a story was last done by hand in an isolated run.
+    /// The ref of the user's checkout when a story was last marked as done by hand in an isolated run.
     #[must_use]
     pub fn by_hand(&self) -> String {
         self.own(RefKind::ByHand)
     }
 
-    /// The last checkpoint.
+    /// The ref of the last checkpoint.
     #[must_use]
     pub fn checkpoint(&self) -> String {
         self.own(RefKind::Checkpoint)
     }
 
-    /// Edits of the user's that an attempt started from.
+    /// The ref of edits that the user made before an attempt.
     #[must_use]
     pub fn adopted(&self, base: &Oid) -> String {
         self.below(RefKind::Adopted, base.short())
     }
 
-    /// What refs and stash entries led to before an attempt, by a number.
+    /// The ref that pins a ref or a stash entry as it was before an attempt, by number.
     #[must_use]
     pub fn pin(&self, number: usize) -> String {
         self.below(RefKind::Pin, &number.to_string())
     }
 
-    /// What all of these start with.
+    /// Prefix of all pins.
     #[must_use]
     pub fn pins(&self) -> String {
         self.below(RefKind::Pin, "")
     }
 
-    /// What an agent made of a ref that was put back.
+    /// The ref for the value that an agent gave to a ref which git-ralph then restored.
     #[must_use]
     pub fn moved(&self, story: &StoryId, attempt: u32, name: &str) -> String {
         let name = name.strip_prefix("refs/").unwrap_or(name);
         self.below(RefKind::Moved, &format!("{}/{attempt}/{name}", story.as_component()))
     }
 
-    /// Commits that a landed attempt made and left behind.
+    /// The ref of commits that a landed attempt made and that are not part of the checkpoint.
     #[must_use]
     pub fn abandoned(&self, story: &StoryId, attempt: u32) -> String {
         self.below(RefKind::Abandoned, &format!("{}/{attempt}", story.as_component()))
     }
 
-    /// What a finished or aborted run ended with.
+    /// The ref of the last commit of a finished or aborted run.
     #[must_use]
     pub fn done(&self) -> String {
         self.own(RefKind::Done)
     }
 
-    /// What a failed attempt left.
+    /// The ref of a failed attempt's work.
     #[must_use]
     pub fn attempt(&self, story: &StoryId, attempt: u32) -> String {
         self.below(RefKind::Attempt, &format!("{}/{attempt}", story.as_component()))
     }
 
-    /// What the refs of all failed attempts start with.
+    /// Prefix of the refs of all failed attempts.
     #[must_use]
     pub fn attempts(&self) -> String {
         self.below(RefKind::Attempt, "")
     }
 
-    /// Commits on the branch of an isolated run that its result does not have.
+    /// The ref of commits that are on the branch of an isolated run but not in its result.
     #[must_use]
     pub fn moved_branch(&self) -> String {
         self.below(RefKind::Moved, "branch")
     }
 
-    /// What was edited in a workspace between two attempts.
+    /// The ref of edits that were made in a workspace between two attempts.
     #[must_use]
     pub fn workspace_edits(&self, slot: u32) -> String {
         self.below(RefKind::Moved, &format!("workspace/{}", slot + 1))
     }
 
-    /// The work of an accepted attempt that waits in the landing queue.
+    /// The ref of an accepted attempt's work while it waits in the landing queue.
     #[must_use]
     pub fn queued(&self, story: &StoryId, attempt: u32) -> String {
         self.below(RefKind::Queued, &format!("{}/{attempt}", story.as_component()))
     }
 
-    /// Where an attempt on another machine begins, on the hub.
+    /// The hub's ref for the base commit of an attempt on another machine.
     #[must_use]
     pub fn remote_base(&self, story: &StoryId, attempt: u32) -> String {
         format!("{}-base", self.remote_result(story, attempt))
     }
 
-    /// What an attempt on another machine left, on the hub.
+    /// The hub's ref for the result of an attempt on another machine.
     #[must_use]
     pub fn remote_result(&self, story: &StoryId, attempt: u32) -> String {
         self.below(RefKind::Remote, &format!("{}/{attempt}", story.as_component()))
     }
 
-    /// A branch of this name that an earlier run left.
+    /// The ref of a branch with the name of the run's branch that an earlier run left behind.
     #[must_use]
     pub fn leftover(&self, run: u32) -> String {
         self.below(RefKind::Leftover, &run.to_string())
     }
 
-    /// What an undo took back.
+    /// The ref of the checkpoints that an undo removed.
     #[must_use]
     pub fn undone(&self, number: u32) -> String {
         self.below(RefKind::Undone, &number.to_string())
     }
 
-    /// The last undo's ref: its number and what it points at.
+    /// The ref of the last undo: its number and the commit it points to.
     #[must_use]
     pub fn last_undone(&self, refs: &RefList) -> Option<(u32, Oid)> {
         let prefix = self.below(RefKind::Undone, "");
@@ -352,7 +352,7 @@ impl Names {
         undone.max_by_key(|(number, _)| *number)
     }
 
-    /// Where a ref of an earlier run moves when the next one starts; none if it stays.
+    /// The new name of a ref of an earlier run when the next run starts. `None` if the ref keeps its name.
     #[must_use]
     pub fn archived(&self, name: &str, run: u32) -> Option<String> {
         if self.kind(name).is_some_and(|own| own.run.is_some() || own.kind.row().2 == Needed::AcrossRuns) {
@@ -372,8 +372,7 @@ impl Names {
         self.kind(name).and_then(|own| own.left_by()).is_some_and(|number| number < open)
     }
 
-    /// The message of a checkpoint. `subject` is the template of its first line; `note` is what the user says about a story that they
-    /// did by hand.
+    /// The commit message of a checkpoint. `subject` is the template of its first line. `note` is given if the user did the story by hand.
     #[must_use]
     pub fn checkpoint_message(&self, story: &Story, attempt: u32, subject: &str, note: Option<&Note>) -> String {
         let (title, subject) = (one_line(&story.title), self.checkpoint_subject(story, subject));
@@ -388,14 +387,14 @@ impl Names {
         format!("{subject}\n\n{body}{}{by_hand}", self.trailers(&story.id, attempt))
     }
 
-    /// The subject of a checkpoint, by its template.
+    /// The first line of a checkpoint's message, made from its template.
     #[must_use]
     pub fn checkpoint_subject(&self, story: &Story, template: &str) -> String {
         let subject = one_line(&template.replace("{id}", story.id.as_str()).replace("{title}", &story.title));
         if subject.is_empty() { format!("checkpoint: {}", story.id) } else { subject }
     }
 
-    /// The message of a rescue.
+    /// The commit message for the saved work of a failed attempt.
     #[must_use]
     pub fn rescue_message(&self, story: &StoryId, attempt: u32) -> String {
         format!("rescue: attempt {attempt} of {story}\n\n{}", self.trailers(story, attempt))
@@ -406,7 +405,7 @@ impl Names {
     }
 }
 
-/// What an attempt is called in the names of directories.
+/// The name of an attempt in directory names.
 #[must_use]
 pub fn attempt_label(story: &StoryId, attempt: u32) -> String {
     format!("{}-{attempt}", story.as_component())

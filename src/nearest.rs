@@ -1,16 +1,16 @@
-//! "Did you mean": the candidate nearest to a mistyped word, if one is near at all.
+//! Suggests what the user may have meant: the known word nearest to a mistyped one, if one is near enough.
 
-/// The candidate that is most like the word.
+/// The candidate that is most similar to the word, if one is near enough.
 pub fn to<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let allowed = length.div_ceil(3).max(1);
-    // Letters of another case are nearer than other letters.
+    // A different case counts less than a different letter.
     let distance = |candidate: &str| {
         let (word, other) = (word.to_lowercase(), candidate.to_lowercase());
         strsim::damerau_levenshtein(&word, &other)
     };
     candidates
-        // The distance of words of very different lengths is known to be long, and costly to measure.
+        // Words of very different lengths are always too far apart, and their distance is expensive to compute.
         .filter(|candidate| length.abs_diff(candidate.chars().count()) <= allowed)
         .map(|candidate| ((distance(candidate), strsim::damerau_levenshtein(word, candidate)), candidate))
         .filter(|((distance, _), _)| *distance <= allowed)
@@ -18,13 +18,13 @@ pub fn to<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
-/// The end of a sentence about a word that is not known: "; did you mean …?", or nothing.
+/// The end of a sentence about an unknown word: "; did you mean …?", or an empty string.
 #[must_use]
 pub fn suggestion<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     said(to(word, candidates))
 }
 
-/// The same about a word that was found already.
+/// The same for a word that was already found.
 #[must_use]
 pub fn said(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()

@@ -1,13 +1,14 @@
-//! Words that pass through any number of shells unchanged: `ssh` joins its arguments, and the remote shell splits them again.
+//! Encodes words so that they pass through any number of shells unchanged: `ssh` joins its arguments, and the remote shell splits them
+//! again.
 //!
-//! Every byte that a shell might look at is written as `%XX`. An empty word is a single `%`.
+//! Every byte that could be special to a shell is written as `%XX`. An empty word is written as a single `%`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 const EMPTY: &str = "%";
 
-/// The word, encoded.
+/// Encodes a word.
 #[must_use]
 pub fn encoded(word: &OsStr) -> String {
     if word.is_empty() {
@@ -18,10 +19,10 @@ pub fn encoded(word: &OsStr) -> String {
     word.as_bytes().iter().enumerate().map(piece).collect()
 }
 
-/// The word that was encoded.
+/// Decodes a word.
 ///
 /// # Errors
-/// If it is not an encoded word.
+/// If a `%` is not followed by two hexadecimal digits.
 pub fn decoded(word: &OsStr) -> Result<OsString, String> {
     if word == EMPTY {
         return Ok(OsString::new());

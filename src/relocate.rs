@@ -1,4 +1,4 @@
-//! Moving files and directories, also to another file system, where renaming is not possible.
+//! Moves, copies and removes files and directories, also across file systems, where renaming is not possible.
 
 use std::ffi::CString;
 use std::fs::{self, File, FileTimes, Metadata};
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crate::free_name::free_name;
 
-/// Moves whatever is at `from` to `to`, where nothing is yet. Nothing is removed before all of it is copied.
+/// Moves `from`, of whatever type, to `to`, which must not exist. The original is removed only after everything is copied.
 ///
 /// # Errors
-/// If it cannot be moved; then all of it is still at `from`.
+/// If it cannot be moved. The original is then still complete.
 pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => carry(from, to),
@@ -29,10 +29,10 @@ fn carry(from: &Path, to: &Path) -> io::Result<()> {
     remove(from)
 }
 
-/// A copy of anything, with permissions and times; links are copied as links.
+/// Copies a file or directory of any type, with permissions and modification times. Symbolic links are copied as links.
 ///
 /// # Errors
-/// If it cannot be read or written; what was copied so far stays.
+/// If a part cannot be read or written. The parts that were already copied stay.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let meta = from.symlink_metadata()?;
     if meta.is_symlink() {
@@ -53,7 +53,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     keep_time(to, &meta)
 }
 
-/// Makes a pipe, a socket or a device.
+/// Creates a FIFO, a socket or a device.
 #[expect(unsafe_code, reason = "macOS has no other interface")]
 fn make_special(path: &Path, mode: u32, device: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -62,15 +62,15 @@ fn make_special(path: &Path, mode: u32, device: u64) -> io::Result<()> {
     if made == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives a copy the modification time of its original and waits until it is on the disk.
+/// Gives a copy the modification time of its original and syncs it to disk.
 fn keep_time(copy: &Path, original: &Metadata) -> io::Result<()> {
     let file = File::open(copy)?;
     file.set_times(FileTimes::new().set_modified(original.modified()?))?;
     file.sync_all()
 }
 
-/// Makes sure that nothing is at `path`. What cannot be removed, for lack of permissions, is made removable; and where even that fails,
-/// it is moved below `aside`.
+/// Removes `path`. If permissions prevent that, the owner's permissions are added first. If that fails too, `path` is moved into the
+/// directory `aside`.
 ///
 /// # Errors
 /// If it can be neither removed nor moved.
@@ -88,10 +88,7 @@ pub fn discard(path: &Path, aside: &Path) -> io::Result<()> {
     relocate(path, &free)
 }
 
-/// Removes something, whatever its permissions are.
-///
-/// # Errors
-/// If it cannot be removed.
+/// Removes a file or directory. If that fails, the owner gets all permissions on the directories in it, and it is tried again.
 pub fn remove_opened(path: &Path) -> io::Result<()> {
     remove(path).or_else(|_| {
         open_up(path);
@@ -99,10 +96,7 @@ pub fn remove_opened(path: &Path) -> io::Result<()> {
     })
 }
 
-/// The same, if there is something.
-///
-/// # Errors
-/// If it cannot be removed.
+/// Like [`remove_opened`], but a path that does not exist is no error.
 pub fn remove_anything(path: &Path) -> io::Result<()> {
     match remove_opened(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -110,14 +104,14 @@ pub fn remove_anything(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner every permission on a directory, if that is possible.
+/// Gives the owner all permissions on a directory, if that is possible.
 pub fn open(dir: &Path, meta: &Metadata) {
     if meta.mode() & 0o700 != 0o700 {
         let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
     }
 }
 
-/// Gives the owner every permission on a directory and all directories in it.
+/// Gives the owner all permissions on a directory and all directories in it.
 fn open_up(dir: &Path) {
     let Ok(meta) = dir.symlink_metadata() else { return };
     if !meta.is_dir() {

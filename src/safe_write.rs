@@ -1,4 +1,4 @@
-//! Writing files in places where an agent may have put anything: never through a link, never over what is there.
+//! Writes files in directories where an agent may have put anything: never through a symbolic link, never over an existing file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,28 +7,19 @@ use std::path::{Path, PathBuf};
 
 use crate::free_name::free_name;
 
-/// A new file that only its owner may read; what has its name is moved aside.
-///
-/// # Errors
-/// If it cannot be made.
+/// Creates a file that only its owner can read. Anything that already has the name is moved aside.
 pub fn new_file(path: &Path) -> io::Result<File> {
     make_room(path)?;
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The same with all of its content.
-///
-/// # Errors
-/// If it cannot be made.
+/// Creates such a file with the given content.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     new_file(path)?.write_all(bytes)
 }
 
-/// The same, where the name is our own and what has it is of no use: a draft that is about to be renamed, or a note. A file or link of
-/// that name is removed.
-///
-/// # Errors
-/// If it cannot be made.
+/// Like [`write()`], but for names that only git-ralph uses, such as a draft that is about to be renamed. An existing file or symbolic link
+/// with that name is removed.
 pub fn draft(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let made = create().or_else(|error| match error.kind() {
@@ -39,19 +30,13 @@ pub fn draft(path: &Path, bytes: &[u8]) -> io::Result<()> {
     made?.write_all(bytes)
 }
 
-/// A new, empty directory that only its owner may read; what has its name is moved aside.
-///
-/// # Errors
-/// If it cannot be made.
+/// Creates an empty directory that only its owner can read. Anything that already has the name is moved aside.
 pub fn new_dir(path: &Path) -> io::Result<()> {
     make_room(path)?;
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes sure that every part of `below` is a directory below `root`, and no link to one.
-///
-/// # Errors
-/// If it cannot be made.
+/// Makes sure that every component of `below` is a real directory below `root`, and not a symbolic link to one.
 pub fn real_dirs(root: &Path, below: &Path) -> io::Result<PathBuf> {
     let mut dir = root.to_owned();
     for part in below {

@@ -1,8 +1,8 @@
-//! Words and commands as a shell reads them: hints are commands that can be pasted as they stand.
+//! Quotes and splits words the way a shell does, so that users can paste hints into a shell.
 
 use std::str::Chars;
 
-/// The word, quoted where a shell would make something else of it.
+/// The word, quoted if a shell would otherwise interpret it.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
@@ -12,10 +12,10 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The words of a command line, split and unquoted as a shell would do it; nothing is expanded.
+/// Splits a command line into words and removes quotes, like a shell. Nothing is expanded.
 ///
 /// # Errors
-/// If a quotation or an escape is not closed.
+/// If a quote is not closed, or nothing follows the last backslash.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -41,7 +41,7 @@ pub fn split(line: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Reads up to the closing quote; a backslash there stands for itself unless it comes before a character that it can escape.
+/// Reads up to the closing quote. A backslash is literal unless it precedes a character that it can escape.
 fn in_double_quotes(chars: &mut Chars<'_>, word: &mut String) -> Result<(), String> {
     const OPEN: &str = "a double quote is not closed";
     loop {
@@ -56,13 +56,13 @@ fn in_double_quotes(chars: &mut Chars<'_>, word: &mut String) -> Result<(), Stri
     }
 }
 
-/// Words as a command line that [`split`] reads back.
+/// Joins words into a command line that [`split`] reads back.
 #[must_use]
 pub fn joined(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A `git ralph` command as all hints spell it: the command with its options, then the arguments, each quoted.
+/// A `git ralph` command for a hint: the command with its options, then the arguments, each quoted.
 #[must_use]
 pub fn git_ralph(command: &str, arguments: &[&str]) -> String {
     let end = if arguments.iter().any(|word| word.starts_with('-')) { " --" } else { "" };

@@ -1,5 +1,5 @@
-//! A file known by its inode, its length and the time of its last change: what changes when a process writes to it or puts another
-//! file in its place. No process can set the time of the last change back.
+//! Identifies the state of a file by its inode, length and ctime. This changes when a process writes to the file or replaces it. No process
+//! can set the ctime back.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -7,28 +7,28 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A clock of the kernel ticks at least this often, with room to spare.
+/// The kernel's clock for file times ticks at least this often, with a margin.
 const TICK: Duration = Duration::from_millis(50);
 /// The same for a file system that stores whole seconds.
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// A file as it was at some moment.
+/// The state of a file at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     length: u64,
-    /// Seconds and nanoseconds.
+    /// The ctime in seconds and nanoseconds.
     changed: (i64, i64),
 }
 
 impl Stamp {
-    /// The stamp of what has this name, a link being a file of its own; none if nothing has.
+    /// The stamp of a file. A symbolic link is not followed. `None` if the file does not exist.
     pub fn of(path: &Path) -> Option<Self> {
         path.symlink_metadata().ok().as_ref().map(Stamp::from)
     }
 
-    /// Whether a change from now on gives another stamp. Two changes within one tick of the clock have the same time.
+    /// Whether any change from now on gives another stamp. Two changes within one tick of the clock would have the same ctime.
     pub fn is_settled(&self) -> bool {
         let (Ok(seconds), Ok(nanos)) = (u64::try_from(self.changed.0), u32::try_from(self.changed.1)) else { return false };
         let tick = if nanos == 0 { COARSE_TICK } else { TICK };
@@ -43,7 +43,7 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// As it is written down. The device is left out: it may have another number after a reboot.
+/// The stamp as text for files. The device is left out, because its number may change with a reboot.
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = self.changed;

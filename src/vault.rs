@@ -1,7 +1,7 @@
-//! What an agent must not write about a run: kept outside of the repository, in the state directory of the user.
+//! Files about a run that an agent must not write. They are outside of the repository, in the user's state directory.
 //!
-//! The key that chains the journal, how far the journal goes, the lines of the start, and copies and digests of files that are given
-//! back to the user. A run without a vault works too, see `docs/limits.md`.
+//! The vault holds the key that chains the journal, the journal's length, the lines that the start wrote, and copies and digests of files
+//! that git-ralph restores for the user. A run without a vault works too, see `docs/limits.md`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use crate::safe_read;
 
 const KEY: &str = "key";
 
-/// A secret that lines of a journal are signed with.
+/// The secret key that signs the lines of a journal.
 pub type Key = [u8; 32];
 
 /// The vault of one run.
@@ -22,7 +22,7 @@ pub struct Vault {
     dir: PathBuf,
 }
 
-/// Where the vaults of a repository are, by the place of its git directory.
+/// The directory for the vaults of a repository. It depends on the path of the git directory.
 #[must_use]
 pub fn of_repository(state_home: &Path, common_dir: &Path) -> PathBuf {
     let place = fs::canonicalize(common_dir).unwrap_or_else(|_| common_dir.to_owned());
@@ -31,16 +31,13 @@ pub fn of_repository(state_home: &Path, common_dir: &Path) -> PathBuf {
 }
 
 impl Vault {
-    /// The vault of a run; it need not be there.
+    /// The vault of a run. It need not exist.
     #[must_use]
     pub fn new(of_repository: &Path, change: &str, run: u32) -> Self {
         Vault { dir: of_repository.join(change).join(run.to_string()) }
     }
 
-    /// Makes the vault of a new run, with a new key.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Creates the vault of a new run, with a new key.
     pub fn create(&self) -> io::Result<Key> {
         let _ = fs::remove_dir_all(&self.dir);
         private_dirs(&self.dir)?;
@@ -56,22 +53,19 @@ impl Vault {
         self.read(KEY)?.try_into().ok()
     }
 
-    /// Where something of that name is.
+    /// The path of a file in the vault.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// What is kept under a name.
+    /// The content of a file in the vault. `None` if it cannot be read.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         safe_read::bytes(&self.path(name)).ok()
     }
 
-    /// Keeps something under a name. After a kill, all of it is there or all of what was there before.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Replaces a file in the vault. After a kill, the file has either its old or its new content.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (path, draft) = (self.path(name), self.path(&format!("{name}.new")));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -79,10 +73,7 @@ impl Vault {
         fs::rename(draft, path)
     }
 
-    /// A file that is written in place.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
+    /// Opens a file in the vault to write into it in place.
     pub fn open(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.path(name))
     }
@@ -93,17 +84,17 @@ impl Vault {
         self.path(KEY).exists()
     }
 
-    /// The run is over.
+    /// Removes the vault, because the run is over.
     pub fn discard(&self) {
         let _ = fs::remove_dir_all(&self.dir);
-        // Those above go with the last run in them.
+        // The directories above are removed with the last run in them.
         for dir in self.dir.ancestors().skip(1).take(2) {
             let _ = fs::remove_dir(dir);
         }
     }
 }
 
-/// Makes directories that are nobody else's business.
+/// Creates directories that only their owner can enter.
 pub(crate) fn private_dirs(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }

@@ -1,4 +1,4 @@
-//! Where agents, gates and setup commands are started: the runner that goes before their command line, and the sandbox around it.
+//! Starts agents, gates and setup commands behind a runner, a command of the user's such as `srun`, and inside a sandbox.
 
 mod mounts;
 mod prefix;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What a sandboxed process can do with a path and what is below it.
+/// The access that a sandboxed process has to a path and everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// An empty directory that lasts as long as the process.
+    /// An empty directory that the process can write to and that disappears with it.
     Private,
-    /// Nothing: a directory is empty, a file is `/dev/null`.
+    /// No access: a directory appears empty, a file is `/dev/null`.
     Hidden,
     /// Read.
     ReadOnly,
@@ -22,16 +22,16 @@ pub(super) enum Access {
 pub(super) struct Mounts(BTreeMap<PathBuf, Access>);
 
 impl Mounts {
-    /// Sets the access of a path, unless there is no such path. A later call for the same path wins; a path below another one wins too,
-    /// in any order.
+    /// Sets the access to a path, if the path exists. A later call for the same path wins. The access to a path also wins over that of a
+    /// directory above it, in whatever order they are set.
     pub fn set(&mut self, path: &Path, access: Access) {
-        // Bubblewrap does not follow links in the place where it mounts.
+        // Bubblewrap does not follow symbolic links in its mount points.
         if let Ok(real) = path.canonicalize() {
             self.0.insert(real, access);
         }
     }
 
-    /// Makes a path readable that could not be seen; otherwise its access stays what it is.
+    /// Makes a path readable if it is hidden. Otherwise its access does not change.
     pub fn show(&mut self, path: &Path) {
         let is_unseen = |real: &PathBuf| matches!(self.of(real), Access::Private | Access::Hidden);
         if let Some(real) = path.canonicalize().ok().filter(is_unseen) {
@@ -39,23 +39,23 @@ impl Mounts {
         }
     }
 
-    /// The access of a path.
+    /// The access to a path.
     fn of(&self, path: &Path) -> Access {
         path.ancestors().find_map(|above| self.0.get(above)).copied().unwrap_or(Access::ReadOnly)
     }
 
-    /// Whether a sandboxed process can write there.
+    /// Whether a sandboxed process can write to the path.
     pub fn is_writable(&self, path: &Path) -> bool {
         matches!(self.of(path), Access::Writable | Access::Private)
     }
 
-    /// The arguments of bubblewrap, those of a directory before those of what is in it.
+    /// The arguments of bubblewrap. Those for a directory precede those for the paths in it.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         for (path, access) in &self.0 {
             let above = path.parent().map_or(Access::ReadOnly, |parent| self.of(parent));
             let words: &[&str] = match (access, above) {
-                // A path that is not there need not be hidden, and another mount would only show that it exists.
+                // The directory above hides this path already. Another mount would only show that the path exists.
                 (Access::Hidden, Access::Private | Access::Hidden) => continue,
                 (access, above) if *access == above => continue,
                 (Access::Private, _) => &["--tmpfs"],

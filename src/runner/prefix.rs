@@ -1,4 +1,4 @@
-//! The runner: a command that gets another command line as its further arguments.
+//! The runner: a command that starts another command, whose command line it gets as further arguments.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,29 +11,29 @@ use crate::process::{Program, cannot_start, on_path};
 use crate::remote::WorkerRunner;
 use crate::shell_word::quoted;
 
-/// A command that another one is started with; without words, that one is started as it is.
+/// A command that starts other commands. Without words, commands are started directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runner {
     words: Vec<String>,
 }
 
-/// What the placeholders in a runner's words stand for.
+/// The values of the placeholders in a runner's words.
 #[derive(Clone, Copy, Debug)]
 pub struct Placeholders<'a> {
     /// `{workspace}`: the directory that the command works in.
     pub workspace: &'a Path,
-    /// `{change}`: the change's name.
+    /// `{change}`: the name of the change.
     pub change: &'a str,
-    /// `{story}`: the story's id as refs have it, which any file name, shell or job name can hold.
+    /// `{story}`: the id of the story in the form that ref names use. It is also valid in file names, shell words and job names.
     pub story: &'a str,
-    /// `{attempt}`: the attempt's number.
+    /// `{attempt}`: the number of the attempt.
     pub attempt: u32,
     /// `{slot}`: the number of the workspace.
     pub slot: u32,
 }
 
 impl Placeholders<'_> {
-    /// `{story}` of a setup command, which works for none.
+    /// The value of `{story}` for setup commands, which belong to no story.
     pub const SETUP: &'static str = "setup";
 
     fn value(&self, name: &str) -> OsString {
@@ -43,33 +43,33 @@ impl Placeholders<'_> {
             "story" => self.story.into(),
             "attempt" => self.attempt.to_string().into(),
             "slot" => self.slot.to_string().into(),
-            // The settings refuse any other name.
+            // The settings reject any other name.
             other => format!("{{{other}}}").into(),
         }
     }
 }
 
 impl Runner {
-    /// The runner of agents.
+    /// The runner for agents.
     #[must_use]
     pub fn of_agents(settings: &Settings) -> Self {
         Runner::new(settings.runner.as_ref().map(|runner| runner.value.clone()).unwrap_or_default())
     }
 
-    /// The runner of gates.
+    /// The runner for gates.
     #[must_use]
     pub fn of_gates(settings: &Settings) -> Self {
         settings.gate_runner.as_ref().map_or_else(|| Runner::of_setup(settings), |runner| Runner::new(runner.value.clone()))
     }
 
-    /// The runner of setup commands. A worker on another machine runs agents alone: everything else stays where the run is.
+    /// The runner for setup commands. A worker on another machine runs only agents, so a runner that starts a worker is not used here.
     #[must_use]
     pub fn of_setup(settings: &Settings) -> Self {
         let runner = Runner::of_agents(settings);
         if matches!(WorkerRunner::of(&runner.words), Ok(None)) { runner } else { Runner::default() }
     }
 
-    /// A runner by its words, as the settings or the journal have them.
+    /// A runner from its words in the settings or the journal.
     #[must_use]
     pub fn new(words: Vec<String>) -> Self {
         Runner { words }
@@ -81,21 +81,21 @@ impl Runner {
         &self.words
     }
 
-    /// Whether it joins its arguments to a line for another shell, as `ssh` does.
+    /// Whether the runner joins its arguments into one line for another shell, as `ssh` does.
     fn joins_words(&self) -> bool {
         self.words.first().is_some_and(|program| Path::new(program).file_name() == Some("ssh".as_ref()))
     }
 
-    /// Whether commands are started as they are.
+    /// Whether there is no runner, so that commands are started directly.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Looks for the runner's program, so that a missing one is noticed before the first write. A path is relative to `root`.
+    /// Finds the runner's program, so that a missing one is noticed before the first write. A relative path is relative to `root`.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If there is no such program.
     pub fn find(&self, environment: &Environment, root: &Path) -> Result<Option<PathBuf>> {
         let Some(program) = self.words.first() else { return Ok(None) };
         let path = environment.path();
@@ -105,8 +105,8 @@ impl Runner {
         }
     }
 
-    /// The program started by the runner, with the same input, environment and directory. `root` is the user's checkout: a runner that
-    /// is a relative path is found there, and never in a workspace that belongs to an agent.
+    /// The program, started by the runner with the same input, environment and directory. `root` is the user's checkout. A runner with a
+    /// relative path is looked up there, and never in a workspace, which an agent can write to.
     #[must_use]
     pub fn wrap(&self, program: Program, at: &Placeholders<'_>, root: &Path) -> Program {
         let Some((first, rest)) = self.words.split_first() else { return program };
@@ -118,7 +118,7 @@ impl Runner {
     }
 }
 
-/// The word as a shell reads it back, whatever bytes it has.
+/// Quotes a word for a shell, whatever bytes it has.
 fn quoted_word(word: OsString) -> OsString {
     match word.to_str() {
         Some(text) => quoted(text).into(),
@@ -129,7 +129,7 @@ fn quoted_word(word: OsString) -> OsString {
     }
 }
 
-/// A word with the values of its placeholders. What a value contains is not looked at again.
+/// Replaces the placeholders of a word. Placeholders inside a value are not replaced.
 fn expanded(word: &str, at: &Placeholders<'_>) -> OsString {
     let mut text = OsString::new();
     let mut rest = word;
@@ -142,7 +142,7 @@ fn expanded(word: &str, at: &Placeholders<'_>) -> OsString {
     text
 }
 
-/// The first known placeholder of a text, with what stands before and after it.
+/// The first known placeholder in a text, with the text before and after it.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let name = placeholders(text).find(|name| RUNNER_PLACEHOLDERS.contains(name))?;
     let (before, after) = text.split_once(&format!("{{{name}}}"))?;

@@ -1,4 +1,4 @@
-//! Whether a sandbox can be made here, by the command line that would be used; and if not, what to do about it.
+//! Tests whether the sandbox works on this machine, with the command line that attempts use, and suggests a remedy if it does not.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::{Sandbox, SandboxPlace};
 use crate::process::{Exit, Program, capture};
 
-/// A sandbox takes milliseconds to start.
+/// The time limit of the test. A sandbox normally starts within milliseconds.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Why there is no sandbox, and what makes one possible.
+/// Why the sandbox does not work, and how to make it work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSandbox {
-    /// What is wrong.
+    /// The problem.
     pub why: String,
-    /// A command that helps, or words.
+    /// The remedy: a command or a sentence.
     pub remedy: String,
 }
 
@@ -25,14 +25,14 @@ impl NoSandbox {
     }
 }
 
-/// What the kernel allows here.
+/// Whether the kernel allows user namespaces.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kernel {
-    /// Ubuntu's AppArmor keeps programs from making user namespaces.
+    /// AppArmor forbids programs to create user namespaces, as on Ubuntu.
     apparmor_restricts: bool,
-    /// The number of user namespaces is limited to none.
+    /// The limit for the number of user namespaces is 0.
     no_namespaces: bool,
-    /// Debian's old switch is off.
+    /// The switch for unprivileged user namespaces that Debian's kernels have is off.
     switched_off: bool,
     /// This is a container.
     in_container: bool,
@@ -50,10 +50,10 @@ impl Kernel {
     }
 }
 
-/// Starts `command` in the sandbox, by the command line of an attempt.
+/// Starts `command` in the sandbox, with the command line of an attempt.
 ///
 /// # Errors
-/// Why that does not work.
+/// The reason if that does not work.
 pub async fn probe(sandbox: &Sandbox, command: Program, at: &SandboxPlace<'_>) -> Result<(), NoSandbox> {
     if !cfg!(target_os = "linux") {
         return Err(NoSandbox::new("bubblewrap needs Linux", "run git-ralph in a container or a virtual machine"));
@@ -75,7 +75,7 @@ pub async fn probe(sandbox: &Sandbox, command: Program, at: &SandboxPlace<'_>) -
     }
 }
 
-/// What keeps bubblewrap from working, by what it said and what the kernel allows.
+/// The reason why bubblewrap does not work, derived from its error message and the kernel's settings.
 fn diagnosis(stderr: &str, exit: &Exit, kernel: Kernel) -> NoSandbox {
     let said = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).map_or_else(|| format!("{exit:?}"), str::to_owned);
     let no_namespace = ["namespace", "uid map", "Operation not permitted", "Permission denied"].iter().any(|words| said.contains(words));

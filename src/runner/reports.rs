@@ -1,47 +1,47 @@
-//! The reports of a shim, taken out of the output that they arrive in. Pure.
+//! Finds the reports of a shim in a program's output and removes them. Pure.
 
 use memchr::memmem;
 
 use super::Shim;
 use crate::process::{Exit, Stream};
 
-/// The longest report behind the mark, with a line end that a terminal may have made of it.
+/// The length of the longest report after the mark. A terminal may have turned its line end into `\r\n`.
 const LONGEST: usize = "-end-255\r\n".len();
-/// How many of the last lines on standard error a message carries, and how much of each.
+/// How many of the last lines of standard error a message contains, and how many characters of each.
 const LINES: usize = 3;
 const LINE: usize = 160;
-/// How much of the end of standard error is kept for that.
+/// How many bytes from the end of standard error are kept for messages.
 const TAIL: usize = 2048;
 
-/// What comes out of a runner.
+/// A piece of the output of a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
-    /// The program starts now.
+    /// The program behind the runner has started.
     Begun,
-    /// The program printed something.
+    /// The program printed this.
     Output(Stream, &'a [u8]),
-    /// The runner printed something on standard error, before the program started or after it ended.
+    /// The runner printed this on standard error, before the program started or after it ended.
     Runner(&'a [u8]),
 }
 
-/// How far a program behind a runner has come.
+/// The progress of a program behind a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The runner has not started it.
+    /// The runner has not started it yet.
     Waiting,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It has ended with this status.
+    /// It has ended with this exit status.
     Ended(i32),
 }
 
-/// Finds the reports of a shim in both outputs: a runner with a terminal of its own puts standard error into standard output.
+/// Searches both output streams for reports of a shim, because a runner with a terminal merges standard error into standard output.
 pub(super) struct Reports<'s> {
     shim: &'s Shim,
     pub progress: Progress,
-    /// What may be the beginning of a report.
+    /// Bytes at the end of each stream that may be the beginning of a report.
     held: [Vec<u8>; 2],
-    /// The end of what was printed on standard error.
+    /// The end of standard error.
     tail: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl<'s> Reports<'s> {
         Reports { shim, progress: Progress::Waiting, held: [Vec::new(), Vec::new()], tail: Vec::new() }
     }
 
-    /// Takes a piece of output and gives what is in it, but for the reports.
+    /// Takes a piece of output and passes its content on without the reports.
     pub fn feed<E>(&mut self, stream: Stream, bytes: &[u8], each: &mut dyn FnMut(Heard<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut held = std::mem::take(&mut self.held[index(stream)]);
         let whole: &[u8] = if held.is_empty() {
@@ -89,7 +89,7 @@ impl<'s> Reports<'s> {
         Ok(())
     }
 
-    /// Gives what was held back: no more output will come.
+    /// Passes on the bytes that were held back, because no more output will come.
     pub fn rest<E>(&mut self, each: &mut dyn FnMut(Heard<'_>) -> Result<(), E>) -> Result<(), E> {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let held = std::mem::take(&mut self.held[index(stream)]);
@@ -98,7 +98,7 @@ impl<'s> Reports<'s> {
         Ok(())
     }
 
-    /// How the program ended, if its runner ended like this.
+    /// How the program ended, given how its runner ended.
     pub fn exit(&self, runner: Exit) -> Exit {
         match (runner, self.progress) {
             (Exit::Success | Exit::Code { .. } | Exit::Signal { .. } | Exit::Lingered, Progress::Ended(0)) => Exit::Success,
@@ -110,7 +110,7 @@ impl<'s> Reports<'s> {
                 Exit::NotStarted { message: self.message(&exit) }
             }
             (Exit::NotStarted { message }, _) => Exit::NotStarted { message: format!("{}: {message}", self.shim.runner()) },
-            // What we ended ourselves.
+            // git-ralph ended the runner itself.
             (exit, _) => exit,
         }
     }
@@ -138,12 +138,12 @@ impl<'s> Reports<'s> {
             self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
             self.tail.drain(..self.tail.len().saturating_sub(TAIL));
         }
-        // The two outputs are not read in the order in which they were written, so a report says nothing about the other one.
+        // The two streams may arrive out of order, so a report in one of them says nothing about where the other one is.
         let is_programs = stream == Stream::Stdout || self.progress == Progress::Running;
         each(if is_programs { Heard::Output(stream, bytes) } else { Heard::Runner(bytes) })
     }
 
-    /// How many of the last bytes may be the beginning of the mark.
+    /// How many bytes at the end may be the beginning of the mark.
     fn beginning_at_the_end(&self, bytes: &[u8]) -> usize {
         let mark = self.shim.mark().as_bytes();
         (1..mark.len().min(bytes.len() + 1)).rev().find(|length| bytes.ends_with(&mark[..*length])).unwrap_or(0)
@@ -154,7 +154,7 @@ fn index(stream: Stream) -> usize {
     usize::from(stream == Stream::Stderr)
 }
 
-/// What a line that follows the mark reports.
+/// Parses the line that follows the mark.
 fn report(line: &[u8]) -> Option<Progress> {
     let end = line.iter().position(|byte| *byte == b'\n')?;
     match str::from_utf8(&line[..end]).ok()?.trim_end_matches('\r') {
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes out of these pieces: the program's output, the runner's, and how far the program has come.
+    /// Feeds these pieces; returns the program's output, the runner's output, the progress and the exit.
     fn heard(shim: &Shim, pieces: &[(Stream, &str)]) -> (String, String, Progress, Exit) {
         let (mut program, mut runner) = (String::new(), String::new());
         let mut reports = Reports::new(shim);

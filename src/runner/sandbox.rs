@@ -1,4 +1,4 @@
-//! The sandbox: a command line behind bubblewrap that can write to its workspace and little else, and does not see credentials.
+//! The sandbox: runs a command inside bubblewrap, where it can write to its workspace and little else, and sees no credentials.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
@@ -9,18 +9,18 @@ use super::mounts::{Access, Mounts};
 use crate::config::Environment;
 use crate::process::Program;
 
-/// The program.
+/// The name of bubblewrap's executable.
 pub const BWRAP: &str = "bwrap";
 
-/// Directories that are empty and private in the sandbox. Sockets of other programs are there: of terminal multiplexers, of the session
-/// bus, of container daemons and of agents that hold keys. A process that reaches them can act outside of the sandbox.
+/// Directories that are empty and private in the sandbox. They hold sockets of terminal multiplexers, the session bus, container daemons
+/// and agents that hold keys. A process that could reach those could act outside of the sandbox.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
-/// What is needed of those all the same: where names of hosts are looked up, and programs of NixOS.
+/// Paths in private directories that are needed nevertheless: for looking up host names, and for programs on NixOS.
 const NEEDED: [&str; 5] =
     ["/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", "/run/current-system", "/run/wrappers"];
 
-/// Credentials. A path begins with `~` or with a variable; where a variable of XDG's is not set, its default counts.
+/// Paths of credentials. A path begins with `~` or a variable. If an XDG variable is not set, its default is used.
 const CREDENTIALS: [&str; 60] = [
     "~/.ssh",
     "~/.gnupg",
@@ -84,10 +84,10 @@ const CREDENTIALS: [&str; 60] = [
     "$TMUX_TMPDIR",
 ];
 
-/// Where git-ralph keeps what vouches for its runs: the keys that chain their journals, for one.
+/// The directory of git-ralph's vaults, which hold, among others, the keys that chain journals.
 const VAULTS: &str = "$XDG_STATE_HOME/git-ralph";
 
-/// What tools keep to be fast. It is shared with the user's own tools.
+/// Caches of tools. The sandbox shares them with the user's own tools.
 const CACHES: [&str; 16] = [
     "$XDG_CACHE_HOME",
     "~/.npm",
@@ -107,9 +107,9 @@ const CACHES: [&str; 16] = [
     "~/.ivy2",
 ];
 
-/// Variables that pass, by name. `*` at the end stands for any rest.
+/// Environment variables that are passed into the sandbox. A `*` at the end matches any rest.
 const PASSED: &[&str] = &[
-    // Who and where.
+    // User and directories.
     "PATH",
     "HOME",
     "USER",
@@ -160,7 +160,7 @@ const PASSED: &[&str] = &[
     "GIT_EDITOR",
     "GIT_PAGER",
     "EMAIL",
-    // Where tool chains are.
+    // Locations of tool chains.
     "CARGO_HOME",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
@@ -188,41 +188,41 @@ pub struct Sandbox {
     pass: Vec<String>,
 }
 
-/// What an agent needs of the machine beside its workspace.
+/// What an agent client needs besides its workspace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientNeeds {
-    /// Where it keeps its state, written like the lists of this module.
+    /// The paths where the client keeps its state, written like the lists in this module.
     pub state: &'static [&'static str],
-    /// Names of variables that hold its keys and settings.
+    /// The variables that hold the client's keys and settings.
     pub variables: &'static [&'static str],
 }
 
-/// What the user adds to what a sandbox allows.
+/// What the user's settings allow in addition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Additions<'a> {
-    /// Paths that can be written.
+    /// Paths that are writable.
     pub write: &'a [String],
-    /// Names of variables that pass.
+    /// Variables that are passed.
     pub pass: &'a [String],
 }
 
-/// Where a sandboxed command works.
+/// The directories of a sandboxed command.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxPlace<'a> {
-    /// The directory that it works in.
+    /// The directory that the command works in.
     pub workspace: &'a Path,
-    /// The user's checkout, which is the workspace in place.
+    /// The user's checkout. For a run in place, this is the workspace.
     pub root: &'a Path,
     /// The git directory of the user's checkout.
     pub git_dir: &'a Path,
     /// The git directory that all work trees of the user's repository share.
     pub common_dir: &'a Path,
-    /// Files of the run that it can write.
+    /// Files of the run that the command can write.
     pub files: &'a [PathBuf],
 }
 
 impl Sandbox {
-    /// A sandbox for the commands of a client; `root` is the user's checkout.
+    /// A sandbox for the commands of a client. `root` is the user's checkout.
     #[must_use]
     pub fn new(environment: &Environment, root: &Path, client: ClientNeeds, additions: Additions<'_>) -> Self {
         let state = client.state.iter().filter_map(|path| place(path, environment)).collect();
@@ -231,20 +231,20 @@ impl Sandbox {
         Sandbox { environment: environment.clone(), state, write, pass }
     }
 
-    /// The paths that the user wants to be writable and that are not there.
+    /// The paths from the user's settings that should be writable but do not exist.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
         self.write.iter().filter(|path| !path.exists()).map(PathBuf::as_path)
     }
 
-    /// The same command in the sandbox. Its environment is what passes.
+    /// The command inside the sandbox, with only the variables that pass.
     #[must_use]
     pub fn wrap(&self, program: Program, at: &SandboxPlace<'_>) -> Program {
         let env = program.env.iter().filter(|(name, _)| self.passes(name)).cloned().collect();
         Program { env, ..self.inside(program, at) }
     }
 
-    /// The same command in a sandbox that a runner starts. The runner gets the whole environment, as it may need it to do its work;
-    /// the variables that do not pass are taken out behind it. They are named on the command line, and their values are not.
+    /// The command inside a sandbox that a runner starts. The runner gets the whole environment, because it may need it. `env -u` then
+    /// removes the variables that do not pass. The command line contains their names but not their values.
     #[must_use]
     pub fn wrap_for_runner(&self, program: Program, at: &SandboxPlace<'_>) -> Program {
         let removed: Vec<OsString> = program.env.iter().filter(|(name, _)| !self.passes(name)).map(|(name, _)| name.clone()).collect();
@@ -256,7 +256,7 @@ impl Sandbox {
 
     fn inside(&self, program: Program, at: &SandboxPlace<'_>) -> Program {
         let mut args: Vec<OsString> = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(OsString::from).to_vec();
-        // Without a capability, root can still write there: what the kernel runs when a program crashes, say.
+        // Root can write here even without capabilities, for example to the program that the kernel runs after a crash.
         for path in ["/proc/sys", "/proc/sysrq-trigger"] {
             args.extend(["--ro-bind-try", path, path].map(OsString::from));
         }
@@ -272,14 +272,14 @@ impl Sandbox {
         Program { program: self.bwrap(&mounts).map_or_else(|| BWRAP.into(), PathBuf::into_os_string), args, ..program }
     }
 
-    /// The bubblewrap that is used: one that a sandboxed process could have put there is passed over.
+    /// The first bubblewrap on `PATH` that a sandboxed process could not have written.
     fn bwrap(&self, mounts: &Mounts) -> Option<PathBuf> {
         let dirs = self.environment.path();
         let mut found = std::env::split_paths(&dirs).filter(|dir| dir.is_absolute()).map(|dir| dir.join(BWRAP));
         found.find(|path| is_program(path) && path.canonicalize().is_ok_and(|real| !mounts.is_writable(&real)))
     }
 
-    /// Whether there is a bubblewrap that can be used.
+    /// Whether a usable bubblewrap is installed.
     #[must_use]
     pub fn is_installed(&self) -> bool {
         self.bwrap(&Mounts::default()).is_some()
@@ -300,14 +300,14 @@ impl Sandbox {
         set(self.write.clone(), Access::Writable);
         set(places(&[VAULTS]), Access::Hidden);
         set(repository().chain(alternates(at.common_dir)).collect(), Access::ReadOnly);
-        // The private clones of other attempts are beside this one.
+        // The parent directory holds the private clones of other attempts.
         set(at.workspace.parent().filter(|_| at.workspace != at.root).map(Path::to_owned).into_iter().collect(), Access::ReadOnly);
         set(vec![at.workspace.to_owned()], Access::Writable);
         if at.workspace == at.root {
             set([at.root.join(".git"), at.git_dir.to_owned(), at.common_dir.to_owned()].to_vec(), Access::ReadOnly);
         }
         set(at.files.to_vec(), Access::Writable);
-        // What is needed may lie in a directory that is hidden or private: programs, files that the command line names, configuration.
+        // Needed paths may be in a hidden or private directory: programs, files that the command line names, configuration.
         let path = self.environment.path();
         let named = [&program.program].into_iter().chain(&program.args).map(PathBuf::from).filter(|path| path.is_file());
         let needed = std::env::split_paths(&path).chain(named).filter(|path| path.is_absolute()).chain(NEEDED.map(PathBuf::from));
@@ -324,7 +324,7 @@ impl Sandbox {
     }
 }
 
-/// Where something is: `~` is the user's home, `$NAME` a variable. None if the variable is not set and has no default.
+/// Expands a path: `~` is the user's home, `$NAME` a variable. `None` if the variable is not set and has no default.
 fn place(text: &str, environment: &Environment) -> Option<PathBuf> {
     let (start, rest) = text.split_once('/').unwrap_or((text, ""));
     let home = environment.get("HOME").map(Path::new);
@@ -343,10 +343,10 @@ fn place(text: &str, environment: &Environment) -> Option<PathBuf> {
     Some(if rest.is_empty() { start } else { start.join(rest) }).filter(|path| path.is_absolute())
 }
 
-/// Makes the directories that a client or another tool would make on its first start: in the sandbox it cannot.
+/// Creates the directories that a client or tool would create when it first starts, because it cannot do that inside the sandbox.
 fn make_dirs<'a>(paths: impl Iterator<Item = &'a PathBuf>) {
     for path in paths.filter(|path| path.extension().is_none_or(|kind| kind != "json")) {
-        // A client that cannot write there says so itself.
+        // A client that cannot write there reports that itself.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
     }
 }
@@ -355,7 +355,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Where the repository borrows objects from.
+/// The object directories that the repository borrows objects from.
 fn alternates(common_dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut next = vec![common_dir.join("objects")];

@@ -1,6 +1,6 @@
-//! The shim: a few words of shell between a runner and a program, which report that the program starts and how it ends.
+//! The shim: a short shell script between a runner and a program that reports when the program starts and how it ends.
 //!
-//! A runner's own exit status does not tell what became of the program: `srun` exits 143 after `scancel` and 0 after a node failure.
+//! The exit status of the runner itself does not show this: `srun` exits with 143 after `scancel` and with 0 after a node failure.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -9,14 +9,14 @@ use std::path::Path;
 
 use crate::process::Program;
 
-/// Runs its arguments and reports on standard error; `$0` is the mark. It stays in the foreground, so that standard input, the process
-/// group and signal dispositions are those that the program would have without it. A cancelled job ends by a signal to each of its
-/// processes, one after the other: if the program ended by a signal, the script waits for its own before it reports an end.
+/// Runs its arguments and reports on standard error. `$0` is the mark. The program runs in the foreground, so its standard input, process
+/// group and signal dispositions are the same as without the script. When a job is cancelled, its processes get the signal one after the
+/// other. So if the program was killed by a signal, the script waits for its own signal before it would report an end.
 const SCRIPT: &str = r#"printf '%s-start\n' "$0" >&2; "$@"; s=$?
 [ "$s" -le 128 ] || sleep 1
 printf '%s-end-%d\n' "$0" "$s" >&2; exit "$s""#;
 
-/// What reports from the other side of one runner.
+/// The shim for one program behind a runner.
 #[derive(Clone, Debug)]
 pub struct Shim {
     mark: String,
@@ -24,7 +24,7 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// A shim with a mark of its own, behind a runner with this program.
+    /// A shim with a random mark. `runner` is the program of the runner.
     #[must_use]
     pub fn new(runner: &str) -> Self {
         let random = RandomState::new().build_hasher().finish();
@@ -39,13 +39,14 @@ impl Shim {
         Program { program: "sh".into(), args: own.into_iter().chain(program.args).collect(), ..program }
     }
 
-    /// What begins every report. The reports follow it without a space, so a runner that prints its command line prints none.
+    /// The text that begins every report. The rest of a report follows without a space. So a runner that prints its command line, where a
+    /// space follows the mark, does not print a report.
     #[must_use]
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// What a person calls the runner.
+    /// The name of the runner for messages.
     #[must_use]
     pub fn runner(&self) -> &str {
         &self.runner

@@ -1,4 +1,5 @@
-//! A program behind its runner: its output without the shim's reports, its clocks from when it starts, its own way to end.
+//! Supervises a program behind its runner: removes the shim's reports from the output, starts the time limits when the program starts, and
+//! determines how the program itself ended.
 
 use std::io;
 use std::time::Duration;
@@ -7,29 +8,29 @@ use super::Shim;
 use super::reports::{Heard, Progress, Reports};
 use crate::process::{self, Flow, Place, Program, Stop, Supervised, Watch};
 
-/// A program as it is started: behind a runner, or as it is.
+/// A program to start, with or without a runner.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The command line.
+    /// The whole command line, including the runner.
     pub program: Program,
-    /// What reports from the other side of the runner, if there is one.
+    /// The shim that reports from behind the runner, if there is a runner.
     pub shim: Option<Shim>,
-    /// How long a runner may take to start the program.
+    /// How long the runner may take to start the program.
     pub start_limit: Option<Duration>,
 }
 
 impl Launch {
-    /// The runner that did not end when it was asked to: what it started may still be running.
+    /// The runner's name if git-ralph had to kill it. A program that it started elsewhere may then still be running.
     #[must_use]
     pub fn left_running(&self, ran: &Supervised) -> Option<&str> {
         self.shim.as_ref().filter(|_| ran.killed).map(Shim::runner)
     }
 }
 
-/// Runs a program with `input` on its standard input, hands every piece of output to `sink` and ends it in time.
+/// Runs a program with `input` on its standard input, passes all output to `sink`, and enforces the time limits.
 ///
 /// # Errors
-/// If `sink` fails; the program has been ended then.
+/// If `sink` fails. The program has then been ended.
 pub async fn supervise(
     launch: &Launch,
     input: &[u8],
@@ -48,7 +49,7 @@ pub async fn supervise(
         Ok(match reports.progress {
             Progress::Waiting => Flow::Waiting,
             Progress::Running => flow,
-            // The runner has nothing left to do.
+            // After the program's end, the runner is not needed any more.
             Progress::Ended(_) => Flow::Over,
         })
     })

@@ -1,4 +1,4 @@
-//! The command line of a worker: how a runner that ends in one is recognised, and the words that an attempt adds to it.
+//! The command line of a worker: recognises a runner that starts a worker, and adds the arguments of an attempt.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::error::Problem;
 use crate::git::Oid;
 use crate::portable_word::encoded;
 
-/// A runner whose last words are `git-ralph worker`, or `git ralph worker`, with their options.
+/// A runner that ends with `git-ralph worker` or `git ralph worker` and options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerRunner {
     /// The repository that both machines can reach.
@@ -19,10 +19,10 @@ pub struct WorkerRunner {
 }
 
 impl WorkerRunner {
-    /// The worker that a runner starts; none if it starts commands in another way.
+    /// The worker that a runner starts. `None` if the runner starts no worker.
     ///
     /// # Errors
-    /// A [`Problem`] if the worker is not told its hub.
+    /// A [`Problem`] if the worker's options lack `--hub`.
     pub fn of(runner: &[String]) -> Result<Option<Self>> {
         let Some(at) = (0..runner.len()).find_map(|at| behind_worker(runner, at)) else { return Ok(None) };
         let options = &runner[at..];
@@ -41,7 +41,7 @@ impl WorkerRunner {
     }
 }
 
-/// Where the options of a worker begin, if its command begins at `at`.
+/// The position of the worker's options, if the worker's command begins at `at`.
 fn behind_worker(words: &[String], at: usize) -> Option<usize> {
     let name = |at: usize| words.get(at).and_then(|word| Path::new(word).file_name()).and_then(OsStr::to_str);
     match (name(at)?, name(at + 1)?, name(at + 2)) {
@@ -51,35 +51,35 @@ fn behind_worker(words: &[String], at: usize) -> Option<usize> {
     }
 }
 
-/// One attempt, as it is told to a worker.
+/// One attempt, described for a worker.
 #[derive(Clone, Debug)]
 pub struct Assignment<'a> {
-    /// The commit that the attempt begins from.
+    /// The commit that the attempt starts from.
     pub base: &'a Oid,
-    /// The ref of the hub that has it.
+    /// The ref on the hub that points to this commit.
     pub base_ref: &'a HubRef,
-    /// The ref of the hub that the result is pushed to.
+    /// The ref on the hub that the worker pushes the result to.
     pub result: &'a HubRef,
-    /// Between TERM and KILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Variables for the agent.
+    /// Environment variables for the agent.
     pub env: &'a [(OsString, OsString)],
     /// Shell commands that set the workspace up.
     pub setup: &'a [String],
-    /// The name and address of the agent's commits.
+    /// The author name and email address for the agent's commits.
     pub identity: &'a str,
-    /// How many bytes of learnings stand before the prompt.
+    /// How many bytes of learnings precede the prompt on standard input.
     pub learnings_bytes: usize,
-    /// How many bytes the prompt has.
+    /// The length of the prompt in bytes.
     pub prompt_bytes: usize,
-    /// What begins the worker's reports.
+    /// The text that begins the worker's reports.
     pub report: &'a str,
-    /// The agent with its arguments.
+    /// The agent's program and its arguments.
     pub agent: &'a [OsString],
 }
 
 impl Assignment<'_> {
-    /// The words that follow those of the runner. They pass through any number of shells unchanged: `ssh` joins them, and the remote
+    /// The arguments after the words of the runner. They pass through any number of shells unchanged: `ssh` joins them, and the remote
     /// shell splits them again.
     #[must_use]
     pub fn words(&self) -> Vec<OsString> {

@@ -1,4 +1,4 @@
-//! The hub: a repository that both machines can reach, and the refs that are used there. What names them comes from another machine.
+//! The hub: a repository that both machines can reach, and its refs. Their names come from another machine, so they are validated here.
 
 use std::ffi::{OsStr, OsString};
 use std::str::FromStr;
@@ -13,10 +13,10 @@ use crate::names::{Names, REFS};
 pub struct Hub(OsString);
 
 impl Hub {
-    /// Reads what was typed.
+    /// Parses a URL or path.
     ///
     /// # Errors
-    /// A [`Problem`] if git would take it for an option.
+    /// A [`Problem`] if it is empty, or git would take it for an option.
     pub fn new(text: OsString) -> Result<Self> {
         if text.is_empty() || text.as_encoded_bytes().starts_with(b"-") {
             bail!(Problem::fatal(format!("'{}' is not the URL of a hub", text.display())));
@@ -24,14 +24,14 @@ impl Hub {
         Ok(Hub(text))
     }
 
-    /// The URL as git gets it.
+    /// The URL or path for git's command line.
     #[must_use]
     pub fn url(&self) -> &OsStr {
         &self.0
     }
 }
 
-/// A ref of a hub: it lies below `refs/ralph/<change>/`.
+/// A ref on a hub, below `refs/ralph/<change>/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubRef {
     name: String,
@@ -39,13 +39,13 @@ pub struct HubRef {
 }
 
 impl HubRef {
-    /// The full name.
+    /// The full name of the ref.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of the change that it belongs to.
+    /// The names of the change that the ref belongs to.
     #[must_use]
     pub fn names(&self) -> &Names {
         &self.names

@@ -1,7 +1,7 @@
-//! Attempts on machines without a shared file system: what both ends of the connection agree on.
+//! Attempts on machines without a shared file system: the protocol between the machine of the run and the worker.
 //!
-//! The end where the run is pushes an attempt's base to a hub and starts `git ralph worker` by a runner such as `ssh`. The worker, at
-//! the other end, fetches the base, runs the agent and pushes one commit with everything that the agent left.
+//! The machine of the run pushes an attempt's base commit to a hub and starts `git ralph worker` with a runner such as `ssh`. The worker
+//! fetches the base, runs the agent and pushes one commit with all of the agent's work.
 
 mod assignment;
 mod hub;

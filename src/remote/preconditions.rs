@@ -1,4 +1,4 @@
-//! What a run whose agents work on other machines cannot have. It is refused before anything is made.
+//! Refuses repositories that a worker on another machine cannot handle, before the run changes anything.
 
 use std::ffi::OsString;
 
@@ -8,10 +8,10 @@ use super::hub::Hub;
 use crate::error::Problem;
 use crate::git::Repo;
 
-/// Checks the repository and its hub.
+/// Checks the repository, and that the hub can be reached.
 ///
 /// # Errors
-/// A [`Problem`] about the first thing that would not work.
+/// A [`Problem`] about the first precondition that does not hold.
 pub async fn check(repo: &Repo, hub: &Hub) -> Result<()> {
     let cannot = |what: &str| Problem::refused(format!("{what}, and a worker on another machine cannot have that"));
     if repo.place.top.join(".gitmodules").exists() {

@@ -1,4 +1,4 @@
-//! The commit that a worker pushes: its tree is what the agent left in the files, and its message says what else there is.
+//! The commit that a worker pushes: its tree has the files that the agent left, and its message describes everything else.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,51 +7,51 @@ use crate::process::Exit;
 
 const SUBJECT: &str = "what the agent left";
 
-/// What the message of the commit says. Every commit that it names is an ancestor of the commit.
+/// The message of the commit. Every commit that it names is an ancestor of the pushed commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RemoteResult {
-    /// Which attempt it answers, in the words of the end where the run is.
+    /// The mark of the attempt on the machine of the run.
     pub token: String,
     /// How the agent ended.
     pub exit: Exit,
-    /// How many bytes it wrote to standard output.
+    /// How many bytes the agent wrote to standard output.
     pub stdout: u64,
-    /// Where the agent left HEAD, if not where the attempt began.
+    /// The commit at HEAD when the agent ended. `None` if it is the base of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Oid>,
-    /// Other commits that it made.
+    /// Other commits that the agent made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Oid>,
-    /// A commit of what it staged, if that is not what it left in the files.
+    /// A commit of the agent's index, if that differs from the files that it left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged: Option<Oid>,
-    /// What it added to the learnings.
+    /// The text that the agent added to the learnings.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub learnings: String,
-    /// The processes that it left running; the worker has ended them.
+    /// The processes that the agent left running. The worker has ended them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub survivors: Vec<String>,
-    /// What could not be brought along.
+    /// Warnings about work that the commit does not contain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl RemoteResult {
-    /// The message of the commit.
+    /// The commit message.
     #[must_use]
     pub fn message(&self) -> String {
         format!("{SUBJECT}\n\n{}\n", serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Reads the message of a commit; none if a worker did not write it.
+    /// Parses a commit message. `None` if no worker wrote it.
     #[must_use]
     pub fn read(message: &str) -> Option<Self> {
         let body = message.strip_prefix(SUBJECT)?;
         serde_json::from_str(body.trim()).ok()
     }
 
-    /// The commits that it names.
+    /// The commits that the message names.
     pub fn commits(&self) -> impl Iterator<Item = &Oid> {
         self.head.iter().chain(&self.others).chain(&self.staged)
     }

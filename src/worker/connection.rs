@@ -1,4 +1,4 @@
-//! The connection that a worker works for: its standard input and output, which end when it breaks.
+//! The worker's connection to the machine of the run: its standard input and output, which close when the connection breaks.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::sleep;
 
-/// How often to look whether the other end is still there.
+/// How often the worker checks the connection.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Waits until the other end of standard output is gone.
+/// Waits until the other end of standard output is closed.
 pub async fn closed() {
     while !is_closed() {
         sleep(POLL).await;
     }
 }
 
-/// Whether nothing reads standard output any more. The end of standard input says nothing: it is the end of the prompt.
+/// Whether no process reads standard output any more. End of file on standard input means nothing, because it only ends the prompt.
 pub fn is_closed() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
@@ -25,19 +25,19 @@ pub fn is_closed() -> bool {
     poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// What stands on standard input.
+/// The content of standard input.
 #[derive(Debug, Default)]
 pub struct Input {
-    /// What earlier attempts learned.
+    /// The learnings of earlier attempts.
     pub learnings: Vec<u8>,
     /// The prompt.
     pub prompt: Vec<u8>,
 }
 
-/// Reads standard input: so many bytes of learnings, then so many of the prompt, or all that there is.
+/// Reads standard input: `learnings` bytes of learnings, then `prompt` bytes of the prompt, or everything up to the end.
 ///
 /// # Errors
-/// If it ends before that.
+/// If standard input ends early.
 pub async fn input(learnings: u64, prompt: Option<u64>) -> Result<Input> {
     let read = tokio::task::spawn_blocking(move || {
         let mut stdin = io::stdin().lock();
@@ -61,7 +61,7 @@ fn exactly(from: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
     if u64::try_from(read).is_ok_and(|read| read == length) { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Passes a piece of the agent's output on; says whether it arrived.
+/// Writes a piece of the agent's output to `to`. Returns whether that succeeded.
 pub fn pass_on(mut to: impl Write, bytes: &[u8]) -> bool {
     to.write_all(bytes).and_then(|()| to.flush()).is_ok()
 }

@@ -1,7 +1,7 @@
-//! The far end of an attempt on another machine: fetch, run the agent, push everything that it left, clean up.
+//! The worker: performs an attempt on another machine. It fetches the base, runs the agent, pushes all of the agent's work, and cleans up.
 //!
-//! The worker lives as long as the connection that started it. When that breaks, it ends its agent with everything that the agent
-//! started, and still pushes what there is, so that no work is lost that can be saved.
+//! The worker lives as long as the connection that started it. When the connection breaks, the worker ends the agent and every process that
+//! the agent started. It still pushes the work so far.
 
 mod connection;
 mod order;
@@ -30,12 +30,13 @@ use crate::{safe_read, safe_write};
 
 pub use order::Order;
 
-/// What ends a connection may end the agent too, and before us: that is no failure of the agent. So long a worker waits to see.
+/// How long the worker waits after an agent was killed by a signal. The end of the connection may kill the agent before the worker notices
+/// it, and that is not a failure of the agent.
 const SIGNALS: Duration = Duration::from_secs(1);
-/// How much of what an agent adds to the learnings is brought back.
+/// How many bytes that an agent adds to the learnings are sent back.
 const MOST_LEARNINGS: u64 = 64 * 1024;
 
-/// Does what the order says, until the connection breaks or somebody asks to stop. Gives how the agent ended.
+/// Performs the order, until the connection breaks or a stop is requested. Returns how the agent ended.
 ///
 /// # Errors
 /// If the agent was not started, or its work could not be pushed.
@@ -75,12 +76,12 @@ async fn attempt(order: &Order, environment: &Environment, stop: Stop) -> Result
     let exit = result.exit.clone();
     let commit = workspace.commit(result).await?;
     workspace.push(&commit).await?;
-    // From here on the result is all that is needed of this machine.
+    // Everything is pushed; the run needs nothing more from this machine.
     order.tell(&format!("end-{}", status(&exit)));
     Ok(exit)
 }
 
-/// The exit status that says how an agent ended, as a shell would have it.
+/// The exit status for an agent's ending, by the conventions of a shell.
 #[must_use]
 pub fn status(exit: &Exit) -> u8 {
     match exit {
@@ -92,7 +93,7 @@ pub fn status(exit: &Exit) -> u8 {
     }
 }
 
-/// Does the work before an agent runs; nothing is lost if that is given up.
+/// Does preparatory work before the agent runs. A stop cancels it, and no work is lost by that.
 async fn unless_stopped<T>(stop: &Stop, work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut stop = stop.clone();
     tokio::select! {
@@ -105,7 +106,7 @@ fn ended_early() -> Problem {
     Problem::fatal("the connection has ended before the agent was started")
 }
 
-/// What runs in the workspace.
+/// Runs commands in the workspace.
 struct Worker<'a> {
     order: &'a Order,
     environment: &'a Environment,
@@ -125,11 +126,11 @@ impl Worker<'_> {
     }
 
     fn watch(&self) -> Watch {
-        // The limits of an attempt are kept where the run is.
+        // The process of the run enforces the time limits of an attempt.
         Watch { limit: None, idle: None, linger: self.order.grace, grace: self.order.grace, place: Place::Here }
     }
 
-    /// Runs a command that sets the workspace up; what it prints goes to standard error.
+    /// Runs a setup command in the workspace. Its output goes to standard error.
     async fn set_up(&self, command: &OsString, mut stop: Stop) -> Result<()> {
         let program =
             Program { program: "sh".into(), args: vec!["-c".into(), command.clone()], env: self.variables(), cwd: self.top.clone() };
@@ -141,10 +142,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Runs the agent with its input and output passed on, and ends everything that it leaves running.
+    /// Runs the agent, forwards its input and output, and ends all processes that it leaves running.
     async fn run(&self, input: &Input, mut stop: Stop) -> Result<RemoteResult> {
         let Some((program, args)) = self.order.agent.split_first() else { bail!(Problem::fatal("there is no agent to start")) };
-        // A path is relative to the workspace, as everywhere.
+        // A relative path is relative to the workspace, as everywhere.
         let is_path = program.as_encoded_bytes().contains(&b'/');
         let program = if is_path { self.top.join(program).into() } else { program.clone() };
         let program = Program { program, args: args.to_vec(), env: self.variables(), cwd: self.top.clone() };
@@ -182,7 +183,7 @@ impl Worker<'_> {
         })
     }
 
-    /// What the agent has added to the learnings.
+    /// The text that the agent has added to the learnings.
     fn added(&self, before: &[u8]) -> String {
         let most = MOST_LEARNINGS.saturating_add(u64::try_from(before.len()).unwrap_or_default());
         let now = safe_read::tail(Path::new(&self.learnings), most).unwrap_or_default();

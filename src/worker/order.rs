@@ -1,4 +1,4 @@
-//! What a worker is asked to do.
+//! The order of a worker: one attempt, with everything that the worker has to know about it.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,57 +9,57 @@ use super::connection;
 use crate::git::Oid;
 use crate::remote::{Hub, HubRef};
 
-/// One attempt, as a worker gets to know it.
+/// One attempt for a worker, from its command line.
 #[derive(Debug)]
 pub struct Order {
     /// The repository that both machines can reach.
     pub hub: Hub,
-    /// The commit that the attempt begins from.
+    /// The commit that the attempt starts from.
     pub base: Oid,
-    /// The ref of the hub that has it.
+    /// The ref on the hub that points to this commit.
     pub base_ref: Option<HubRef>,
-    /// The ref of the hub that the result is pushed to.
+    /// The ref on the hub that the worker pushes the result to.
     pub result: HubRef,
-    /// How many commits of history to fetch.
+    /// How many commits of history to fetch. `None` for all.
     pub depth: Option<u32>,
-    /// Where workspaces are made.
+    /// The directory for workspaces.
     pub dir: PathBuf,
-    /// Between TERM and KILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Variables for the agent.
+    /// Environment variables for the agent.
     pub env: Vec<(String, OsString)>,
     /// Shell commands that set the workspace up.
     pub setup: Vec<OsString>,
-    /// The name and the address of the agent's commits.
+    /// The author name and email address for the agent's commits.
     pub identity: Option<(String, String)>,
-    /// How many bytes of learnings stand before the prompt.
+    /// How many bytes of learnings precede the prompt on standard input.
     pub learnings_bytes: u64,
-    /// How many bytes the prompt has.
+    /// The length of the prompt. `None` if the prompt ends with standard input.
     pub prompt_bytes: Option<u64>,
-    /// What begins the reports that the agent starts and has ended.
+    /// The text that begins the worker's reports of the agent's start and end. `None` if no reports are wanted.
     pub report: Option<String>,
-    /// The agent with its arguments.
+    /// The agent's program and its arguments.
     pub agent: Vec<OsString>,
 }
 
 impl Order {
-    /// The variable that marks every process of an attempt.
+    /// The environment variable that marks every process of an attempt.
     pub const MARK: &'static str = "RALPH_RUN";
 
-    /// What the end where the run is calls the attempt.
+    /// The mark of the attempt on the machine of the run.
     #[must_use]
     pub fn token(&self) -> String {
         let given = self.env.iter().find(|(name, _)| name == Self::MARK);
         given.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// What marks the processes of the attempt here. It is not the mark of the other end: both may be on one machine.
+    /// The mark for the processes of the attempt on this machine. It differs from the mark of the run, because both may be on one machine.
     #[must_use]
     pub fn mark(&self) -> String {
         format!("worker/{}/{}", std::process::id(), self.token())
     }
 
-    /// Reports how far the attempt has come, on standard error, if the other end wants to know.
+    /// Reports the progress of the attempt on standard error, if reports are wanted.
     pub(super) fn tell(&self, what: &str) {
         if let Some(mark) = &self.report {
             connection::pass_on(io::stderr(), format!("{mark}-{what}\n").as_bytes());

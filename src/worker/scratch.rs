@@ -1,4 +1,4 @@
-//! The temporary directory of one worker. A worker that was killed leaves its own behind; the next worker removes it.
+//! The temporary directory of one worker. If a worker is killed, the next worker removes its directory.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,26 +14,26 @@ use crate::free_name::free_name;
 use crate::relocate;
 use crate::run::{Holder, Lock};
 
-/// The file whose lock says that a worker, or what it started, uses the directory.
+/// The lock file. It is locked while the worker, or a process that it started, uses the directory.
 const LOCK: &str = "lock";
-/// What a directory is called until it is locked.
+/// Prefix of a directory's name until the directory is locked.
 const NEW: &str = "new-";
-/// A directory that was not locked by then belongs to a worker that was killed.
+/// A directory that is still not locked after this time belongs to a worker that was killed.
 const LOCKED_BY_THEN: Duration = Duration::from_secs(3600);
 
-/// A directory that goes when the worker ends.
+/// A temporary directory that is removed when the worker ends.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Held while the worker or anything that it started lives.
+    /// Held as long as the worker or a process that it started lives.
     _lock: Lock,
 }
 
 impl Scratch {
-    /// Makes a directory below `parent`. What dead workers left there is removed first, with the processes that still work in it.
+    /// Creates a directory below `parent`. First it removes the directories of dead workers and ends the processes that still work in them.
     ///
     /// # Errors
-    /// If it cannot be made, or the directory around it is not this user's alone.
+    /// If the directory cannot be created, or other users can access the directory around it.
     pub async fn make(parent: &Path) -> Result<Self> {
         let root = parent.join(format!("git-ralph-worker-{}", getuid().as_raw()));
         let cannot = || format!("cannot create {}", root.display());
@@ -62,12 +62,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is tried again by the next worker.
+        // The next worker retries what cannot be removed now.
         let _ = relocate::remove_anything(&self.path);
     }
 }
 
-/// Other users of the machine must not be able to put anything there.
+/// Checks that other users of the machine cannot put anything into the directory.
 fn check_private(dir: &Path) -> Result<()> {
     let meta = dir.symlink_metadata().with_context(|| format!("cannot use {}", dir.display()))?;
     if meta.is_dir() && meta.uid() == getuid().as_raw() && meta.permissions().mode() & 0o077 == 0 {
@@ -76,7 +76,7 @@ fn check_private(dir: &Path) -> Result<()> {
     bail!(Problem::fatal(format!("{} is not a directory that only you can use: name another one with --dir", dir.display())))
 }
 
-/// Removes the directories of workers that are dead, and ends what they left running.
+/// Removes the directories of dead workers and ends the processes that they left running.
 async fn remove_stale(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -85,7 +85,7 @@ async fn remove_stale(root: &Path) {
         }
         match Lock::take_over(&path.join(LOCK), None).await {
             Ok(Ok(_lock)) => drop(relocate::remove_anything(&path)),
-            // A worker that is at work; or one that has just removed its directory.
+            // The worker is running, or it has just removed its directory.
             Ok(Err(Holder::Owner(_) | Holder::Orphans(_))) | Err(_) => {}
         }
     }

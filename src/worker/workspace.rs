@@ -1,4 +1,4 @@
-//! The workspace of a worker: a private clone like that of an isolated run, made from what the hub has instead of the user's repository.
+//! The workspace of a worker: a private clone like that of an isolated run, but made from a fetch from the hub.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,11 +14,11 @@ use crate::git::{Git, Head, Limits, Oid, Place, Repo};
 use crate::remote::RemoteResult;
 use crate::workspace::{Origin, Snapshot, WORKSPACES_BELOW, Workspace};
 
-/// What the snapshot is called in the names of files.
+/// The name of the snapshot in file names.
 const LABEL: &str = "attempt";
 
-/// The clone that the agent works in, with the repository that its objects come from. The agent has no path to that one but through
-/// its clone, and everything that is committed and pushed is read with it.
+/// The clone that the agent works in, and the repository that its objects come from. All commits and pushes happen in that repository,
+/// which the agent can reach only through its clone.
 pub struct RemoteWorkspace<'a> {
     order: &'a Order,
     store: Repo,
@@ -28,7 +28,7 @@ pub struct RemoteWorkspace<'a> {
 }
 
 impl<'a> RemoteWorkspace<'a> {
-    /// Fetches where the attempt begins from the hub, and makes a checkout of it.
+    /// Fetches the base of the attempt from the hub and checks it out.
     ///
     /// # Errors
     /// If the hub cannot be reached or does not have the commit.
@@ -65,20 +65,14 @@ impl<'a> RemoteWorkspace<'a> {
         &self.workspace.repo.place.top
     }
 
-    /// The workspace is set up. What is ignored in it now is no part of the result.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Records that the workspace is set up. Files that are ignored now are not part of the result.
     pub async fn hand_over(&self) -> Result<()> {
         self.workspace.note_ready("", !self.order.setup.is_empty()).await?;
         self.workspace.hand_over();
         Ok(())
     }
 
-    /// Commits everything that the agent left. `result` says how the agent ended; what it committed is added.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Commits all of the agent's work. `result` says how the agent ended; this adds the commits that the agent made.
     pub async fn commit(&self, mut result: RemoteResult) -> Result<Oid> {
         let base = &self.order.base;
         let commits = self.origin.agents_commits(self.top(), base, self.workspace.dir()).await?;
@@ -109,7 +103,7 @@ impl<'a> RemoteWorkspace<'a> {
         self.store.commit(tree, &[&self.order.base], "what was staged\n").await.map(Some)
     }
 
-    /// A repository that the agent made inside of the workspace: its commits, and a commit of its files.
+    /// The commits of a repository that the agent created inside the workspace, and a commit of its files.
     async fn nested(&self, path: &Path) -> Result<Vec<Oid>> {
         let top = self.top().join(path);
         let git = self.store.git.elsewhere(&top, Some(&self.store.place.git_dir)).with_index(self.scratch.join("index.nested"));
@@ -120,7 +114,7 @@ impl<'a> RemoteWorkspace<'a> {
         let below = "refs/ralph-nested/";
         let refspec = format!("+refs/*:{below}*");
         let args = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--"].map(OsStr::new);
-        // One that is broken keeps nothing else from being pushed.
+        // A broken repository must not prevent the rest from being pushed.
         let call = self.store.git.call(args.into_iter().chain([
             top.as_os_str(),
             OsStr::new(&refspec),
@@ -133,10 +127,10 @@ impl<'a> RemoteWorkspace<'a> {
         Ok([files].into_iter().chain(commits).collect())
     }
 
-    /// Pushes the result to the hub, unless the attempt is over there: then its base is gone.
+    /// Pushes the result to the hub. The hub rejects it if the base ref is gone, because then the attempt is over for the run.
     ///
     /// # Errors
-    /// If the hub refuses it.
+    /// If the hub rejects the push.
     pub async fn push(&self, commit: &Oid) -> Result<()> {
         let (base, result) = (&self.order.base, self.order.result.name());
         let mut args: Vec<OsString> = ["push", "-q", "--no-verify", "--no-signed"].map(OsString::from).into();
@@ -151,7 +145,7 @@ impl<'a> RemoteWorkspace<'a> {
     }
 }
 
-/// An empty repository that objects are fetched into.
+/// Creates an empty repository to fetch objects into.
 async fn init(top: &Path, order: &Order, environment: &Environment) -> Result<Repo> {
     let format = if order.base.as_str().len() == 64 { "sha256" } else { "sha1" };
     let plain = Git::plain(top.to_owned(), environment.for_git());

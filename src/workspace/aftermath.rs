@@ -1,4 +1,4 @@
-//! What an attempt has left in its directory and in the git that it saw, at the first look.
+//! Inspects the workspace right after an attempt: the refs, HEAD, and (if the agent left git alone) the work tree.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,26 +9,27 @@ use anyhow::Result;
 use super::{Notice, Workspace};
 use crate::git::{Answer, Head, Oid, RefList};
 
-/// What an attempt has left.
+/// The state of a workspace after an attempt.
 pub(crate) struct Aftermath {
     /// The refs of the user's repository.
     pub refs: RefList,
-    /// When they were listed.
+    /// When the refs were listed.
     pub looked: Instant,
-    /// Where HEAD is in the git that the agent saw; none if it is broken.
+    /// Where HEAD points in the git directory that the agent used; none if HEAD is broken.
     pub head: Option<Head>,
-    /// Where the run's branch is in the git that the agent saw; none if it is gone.
+    /// Where the run's branch points in the git directory that the agent used; none if the branch was deleted.
     pub tip: Option<Oid>,
-    /// What git answered to the walk, if it has been made.
+    /// The output of `git add` on the private index, if the work tree has been scanned already.
     pub walked: Option<Answer>,
-    /// Whether configuration and hooks are known to be what they were.
+    /// Whether configuration and hooks are known to be unchanged.
     pub untouched: bool,
-    /// What had to be put right before git could be asked.
+    /// Repairs that were necessary before git could be used.
     pub notices: Vec<Notice>,
 }
 
 impl Workspace {
-    /// Looks at the refs; and walks at the same time, if the agent seems to have left git alone. What the refs say decides.
+    /// Lists the refs. If the loose files suggest that the agent left git alone, `git add` scans the work tree at the same time.
+    /// The listed refs decide whether that scan can be used.
     pub(crate) async fn aftermath(&self, checkpoint: &Oid) -> Result<Aftermath> {
         let mut notices = self.restore_footing()?;
         self.unseal()?;
@@ -50,7 +51,7 @@ impl Workspace {
         Ok(Aftermath { refs, looked, head, tip, walked, untouched, notices })
     }
 
-    /// Where HEAD is, as far as loose files tell; none for packed refs and for reftable.
+    /// The commit that HEAD points to, read from loose files; none for packed refs and for reftable.
     pub(crate) fn head_in_files(&self) -> Option<Oid> {
         let place = &self.repo.place;
         let head = fs::read_to_string(place.git_dir.join("HEAD")).ok()?;
@@ -60,8 +61,8 @@ impl Workspace {
         }
     }
 
-    /// Whether HEAD is on the branch and the branch at the checkpoint, read from loose files. False for packed refs and for
-    /// reftable.
+    /// Whether HEAD is on the run's branch and the branch is at the checkpoint, read from loose files. False for packed refs and
+    /// for reftable.
     pub(crate) fn stands_on(&self, checkpoint: &Oid) -> bool {
         let place = &self.repo.place;
         let reads = |file: PathBuf, text: &str| fs::read_to_string(file).is_ok_and(|found| found.trim_end() == text);

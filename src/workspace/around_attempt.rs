@@ -1,4 +1,4 @@
-//! Around an attempt: what is the user's is recorded before it, and compared after it.
+//! Records the user's files, refs and configuration before an attempt, and compares them afterwards.
 
 use std::sync::PoisonError;
 
@@ -9,8 +9,8 @@ use crate::git::{Oid, RefList};
 use crate::story::StoryId;
 
 impl Workspace {
-    /// Copies small ignored files, keeps submodules, and where the agent shares the user's git records what steers that. `label` is
-    /// that of the attempt, `checkpoint` where it starts from.
+    /// Copies small ignored files and saves submodules. If the agent shares the user's git directory, also records its
+    /// configuration and hooks. `label` names the attempt; `checkpoint` is the commit that the attempt starts from.
     pub(crate) async fn record_files(&self, label: &str, checkpoint: &Oid) -> Result<()> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned());
         let made = self.list_ignored().await?;
@@ -24,12 +24,12 @@ impl Workspace {
         }
     }
 
-    /// Whether this process was there when the attempt with this label began.
+    /// Whether this process recorded the files before the attempt with this label.
     pub(super) fn has_watched(&self, label: &str) -> bool {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(label)
     }
 
-    /// Records what the user's refs are, where the agent can change them.
+    /// Records the user's refs, if the agent can change them.
     pub(crate) async fn record_refs(&self, refs: &RefList) -> Result<()> {
         match self.kind {
             WorkspaceKind::InPlace => self.guard_refs(refs).await,
@@ -37,8 +37,8 @@ impl Workspace {
         }
     }
 
-    /// Compares with what was recorded, and repairs what needs no ref transaction: tag objects, configuration and hooks, unless
-    /// they are known to be untouched. What has to be done about refs and the stash is in the findings.
+    /// Compares the repository with the record, and repairs what needs no ref transaction: tag objects, and (unless they are
+    /// known to be untouched) configuration and hooks. The findings list the repairs that refs and the stash still need.
     pub(crate) async fn inspect(
         &self,
         refs: &RefList,
@@ -57,11 +57,11 @@ impl Workspace {
         }
     }
 
-    /// Puts back what an attempt has done to settings that name commands or steer a run, and to hooks, where it shares the user's.
+    /// Restores hooks, and settings that name commands or steer a run, if the agent shares the user's git directory.
     pub(crate) async fn put_back_steering(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         match self.kind {
             WorkspaceKind::InPlace => {
-                // A configuration that git cannot read cannot be compared either.
+                // Settings can only be compared once git can read the configuration.
                 let mut notices = self.restore_unreadable_config().await?;
                 notices.extend(self.put_back_commands(story, attempt).await?);
                 Ok(notices)
@@ -70,7 +70,7 @@ impl Workspace {
         }
     }
 
-    /// Whether the attempt has turned sparse checkout on or off.
+    /// Whether the attempt switched sparse checkout on or off.
     pub(crate) async fn turned_sparse(&self) -> Result<bool> {
         match self.kind {
             WorkspaceKind::InPlace => self.sparse_differs().await,

@@ -1,4 +1,5 @@
-//! The work tree as an index remembers it, by sizes and times: what was written since, also where git sees no difference.
+//! Finds the files that were written since a given moment, by the sizes and times in a saved index, even where git sees no
+//! difference.
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileTimes};
@@ -23,9 +24,9 @@ impl Workspace {
         })
     }
 
-    /// Remembers the work tree as our index has it now. A hard link suffices, because git replaces an index file instead of
-    /// writing into it. Where filters or line ends convert content we need a copy that is dated in the future: otherwise git
-    /// reads recently written files again, converts them, and reports them unchanged.
+    /// Saves our private index as the record of the work tree at this moment. A hard link suffices, because git replaces an index
+    /// file instead of writing into it. Where filters or line endings convert content, we need a copy that is dated in the
+    /// future: otherwise git reads recently written files again, converts them, and reports them unchanged.
     pub(crate) fn note_baseline(&self, moment: Moment) -> Result<()> {
         let (index, baseline) = (self.private_index(), self.baseline(moment));
         if !index.exists() {
@@ -42,8 +43,8 @@ impl Workspace {
         noted.with_context(|| format!("cannot create {}", baseline.display()))
     }
 
-    /// After the work tree was switched by `restored`: restores the original bytes of files that were rewritten since that moment
-    /// and whose object id is unchanged. Only needed where git converts content.
+    /// After the work tree was switched by the changes `restored`: restores the original bytes of files that were rewritten since
+    /// that moment although their object id is unchanged. Only needed where git converts content.
     pub(super) async fn restore_converted(&self, since: Moment, restored: &[PathChange]) -> Result<()> {
         let baseline = self.baseline(since);
         if !(self.is_converting() || restored.iter().any(is_attributes)) || !baseline.exists() {
@@ -57,7 +58,8 @@ impl Workspace {
         if again.is_empty() {
             return Ok(());
         }
-        // Our index may know them by their times already, as they are: git would not write them again.
+        // Our index may already hold the current times of these files. Then git would consider them up to date and not write
+        // them.
         self.index_repo().set_entries(&self.private_index(), &again).await?;
         let paths: Vec<PathBuf> = again.iter().map(|entry| entry.path.clone()).collect();
         self.index_repo().rewrite(&self.private_index(), &paths).await.context("cannot restore the bytes of files")?;
@@ -70,27 +72,28 @@ impl Workspace {
         name.into()
     }
 
-    /// Remembers when files were written that a filter is for, as exactly as the system knows: git remembers whole seconds.
+    /// Records the exact ctime of each file that has a filter, because git's index records whole seconds.
     fn note_times(&self, moment: Moment) -> Result<()> {
         let fields = self.filtered().into_iter().flat_map(|path| [self.time_of(&path).into_bytes(), nul_records::field(&path).to_vec()]);
         let file = self.times(moment);
         safe_write::draft(&file, &nul_records::joined(fields)).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Those of them that were written since.
+    /// The files with a filter whose ctime has changed since that moment.
     fn touched_within_a_second(&self, since: Moment) -> Vec<PathBuf> {
         let record = fs::read(self.times(since)).unwrap_or_default();
         let noted = nul_records::pairs(&record).map(|(time, path)| (time, nul_records::path(path)));
         noted.filter(|(time, path)| self.time_of(path).as_bytes() != *time).map(|(_, path)| path).collect()
     }
 
-    /// When a file was last written or changed in any other way, which nobody can set back.
+    /// The ctime of a file, which unlike the mtime cannot be set by a program.
     fn time_of(&self, path: &Path) -> String {
         let meta = self.repo.place.top.join(path).symlink_metadata();
         meta.map_or_else(|_| "-".to_owned(), |meta| format!("{}.{}", meta.ctime(), meta.ctime_nsec()))
     }
 
-    /// What was put where sparse checkout left files out at that moment is moved aside, and left out again.
+    /// Moves files aside that now exist at paths which sparse checkout had left out at that moment, and marks those paths
+    /// skip-worktree again.
     pub(super) async fn move_left_out_aside(&self, since: Moment, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         let baseline = self.baseline(since);
         if !baseline.exists() {
@@ -105,7 +108,7 @@ impl Workspace {
     }
 }
 
-/// Whether a change is one of the rules by which git changes bytes.
+/// Whether a change concerns a `.gitattributes` file, and so may change how git converts content.
 pub(super) fn is_attributes(change: &PathChange) -> bool {
     change.path.file_name().is_some_and(|name| name == ".gitattributes")
 }

@@ -1,4 +1,4 @@
-//! The first look at a directory, before a run touches it: everything in it becomes a tree, and what no tree holds is noted.
+//! Records a directory before a run touches it: the content as a tree, and what a tree cannot hold in files.
 
 use std::path::PathBuf;
 
@@ -10,36 +10,36 @@ use super::tree_scan::TreeScan;
 use super::{Moment, Notice, Workspace};
 use crate::git::{Head, Hidden, Listing, Oid, TreeEntry};
 
-/// The directory as it is before the run.
+/// The state of the directory before the run.
 pub(crate) struct FirstLook {
-    /// The tree of everything in it.
+    /// The tree of all files in the directory.
     pub tree: Oid,
-    /// A commit of what is staged.
+    /// A commit of the index.
     pub staged: Oid,
-    /// What the user should hear of.
+    /// Messages for the user.
     pub notices: Vec<Notice>,
 }
 
-/// What a run finds before it begins.
+/// The raw observations that [`FirstLook`] is made from.
 struct Scene {
-    /// The tree that the user's index stands for.
+    /// The tree of the user's index.
     staged_tree: Oid,
-    /// A commit of it.
+    /// A commit of that tree.
     staged: Oid,
     /// What `git status` lists.
     entries: Vec<TreeEntry>,
-    /// Warnings of `git status`.
+    /// The warnings that `git status` printed.
     words: String,
     /// Entries that are marked skip-worktree or assume-unchanged.
     hidden: Hidden,
-    /// Paths that the user's index has as repositories of their own.
+    /// Paths of gitlinks (mode 160000) in the user's index.
     gitlinks: Vec<PathBuf>,
     /// Empty directories, modes and attributes, which git does not report.
     scan: TreeScan,
 }
 
 impl Workspace {
-    /// Takes down everything that is there before the run. Nothing of the user's is touched.
+    /// Records the state before the run. Changes nothing in the work tree.
     pub(crate) async fn first_look(&self, original: &Head) -> Result<FirstLook> {
         self.keep_original_index().await?;
         let parents: Vec<&Oid> = original.oid().into_iter().collect();
@@ -72,8 +72,8 @@ impl Workspace {
         Ok(FirstLook { tree: snapshot.tree, staged: scene.staged, notices })
     }
 
-    /// The tree of everything in the directory, and a commit of what is staged. Nothing is recorded for a return: nothing in the
-    /// directory is going to be touched.
+    /// The tree of all files in the directory, and a commit of the index. Records nothing to restore from, because the run will
+    /// not touch the directory.
     pub(crate) async fn look_only(&self, parents: &[&Oid]) -> Result<(Oid, Oid)> {
         self.keep_original_index().await?;
         let index = self.private_index();
@@ -87,7 +87,7 @@ impl Workspace {
         Ok((snapshot.tree, staged))
     }
 
-    /// Looks at everything at the same time: git's own walk, ours, and what is staged.
+    /// Runs `git status`, our own scan and the commit of the index at the same time.
     async fn look_around(&self, parents: &[&Oid]) -> Result<Scene> {
         let index = self.private_index();
         let Listing { hidden, directories, gitlinks } = if index.exists() { self.repo.listing(&index).await? } else { Listing::default() };
@@ -103,7 +103,7 @@ impl Workspace {
         Ok(Scene { staged_tree, staged, entries, words, hidden, gitlinks, scan: scan? })
     }
 
-    /// Puts the directory on the run's branch: HEAD, and an index that is the initial state.
+    /// Puts HEAD on the run's branch and installs an index of the initial state.
     pub(crate) async fn enter(&self, original: &Head, initial: &Oid) -> Result<()> {
         let reason = format!("checkout: moving from {} to {}", original.words(), self.names.short_branch());
         self.repo.attach_head(&self.names.branch(), &reason).await?;

@@ -1,10 +1,11 @@
-//! Small ignored files, such as `.env`: copied before the run and before every attempt, restored where they were changed.
+//! Copies small ignored files such as `.env` before the run and before every attempt, and restores those that were changed.
 //!
 //! A copy is never overwritten. `ignored-files/<label>/` holds the files that had changed when that copy was made, and the files
-//! that the attempt of that label went on to change; the two lists say where the last copy of every file is.
+//! that the attempt with that label went on to change. The lists record where the latest copy of every file is.
 //!
-//! An agent that replaces a secret in every file that it finds writes into these copies too. So the vault has both a second time, and
-//! what is read is read there; those in the run's directory are for the user to look at, and for a run whose vault is gone.
+//! An agent that replaces a secret in every file it finds also writes into these copies. So the vault holds a second set of
+//! copies and lists, and git-ralph reads that one. The set in the run's directory is for the user to look at, and for a run whose
+//! vault was deleted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -22,31 +23,31 @@ use crate::safe_write;
 use crate::stamp::Stamp;
 use crate::vault::private_dirs;
 
-/// All copies of a run together. A file is copied only if it takes no more than a small part of what is left, so that there is
-/// always room for the smallest ones.
+/// The limit for all copies of a run together. A file is copied only if it takes at most 1/`PART` of what is left, so that there
+/// is always room for the smallest files.
 const ALL: u64 = 4 * TOGETHER;
 const PART: u64 = 32;
-/// The directory of the copies, in the run's directory and in the vault's directory for them; the lists begin with the same word.
+/// The directory of the copies, both in the run's directory and in the vault. The names of the lists begin with the same word.
 const COPIES: &str = "ignored-files";
 const VAULTED: &str = "ignored";
-/// What is not complete yet.
+/// The name of a copy that is still being written.
 const NEW: &str = ".git-ralph-new";
-/// Where a search of an ignored directory for changes gives up.
+/// After this many entries, the search of an ignored directory for changes gives up.
 const MANY: usize = 100_000;
 
-/// What becomes of changed files that are in no tree: ignored ones, and repositories of their own.
+/// How to treat changed files that are in no tree: ignored files and nested repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// Edits stay, what was deleted comes back: the attempt has landed.
+    /// Keep edits and restore deleted files, because the attempt has landed.
     KeepEdits,
-    /// All are as they were at that moment.
+    /// Restore all files to their state at that moment.
     BackTo(Moment),
 }
 
 /// The ignored files at one moment.
 #[derive(Debug, Default)]
 struct Copies {
-    /// The directory for copies that belong to this moment.
+    /// The name of the directory for copies that belong to this moment.
     label: String,
     files: BTreeMap<PathBuf, FileCopy>,
 }
@@ -54,20 +55,20 @@ struct Copies {
 /// One ignored file.
 #[derive(Clone, Debug)]
 struct FileCopy {
-    /// By which a file is known that nobody has touched; empty if it was too new to be known.
+    /// The stamp that identifies an unmodified file; empty if the file was too new for its stamp to be reliable.
     stamp: String,
-    /// The label of the directory that the copy is in; none if the file is too big.
+    /// The label of the directory that holds the copy; none if the file is too big to be copied.
     home: Option<String>,
 }
 
 /// A list of files and their copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
-    /// Those that were there before the run.
+    /// The files that existed before the run.
     Start,
-    /// Those that were there before the last attempt.
+    /// The files that existed before the last attempt.
     Attempt,
-    /// Those among them that attempts have made.
+    /// The files, among those before the last attempt, that earlier attempts created.
     Made,
 }
 
@@ -77,7 +78,7 @@ struct Room {
     all: u64,
 }
 
-/// What has become of an ignored file.
+/// How an ignored file differs from its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Same,
@@ -85,7 +86,7 @@ enum Fate {
     Gone,
 }
 
-/// What was found and done, to be told.
+/// The files to report to the user, by what happened to them.
 #[derive(Debug, Default)]
 struct Told {
     deleted: Vec<String>,
@@ -103,7 +104,8 @@ impl Workspace {
         self.dir.join(list.file_name())
     }
 
-    /// A copy, or a list, where an agent does not find it; in the run's directory, if it is only there.
+    /// The path of a copy or a list in the vault, where an agent does not find it. Falls back to the run's directory if the vault
+    /// does not have it.
     fn vouched(&self, name: &Path) -> PathBuf {
         let vaulted = self.vaulted(name).filter(|path| path.symlink_metadata().is_ok());
         vaulted.unwrap_or_else(|| self.dir.join(name))
@@ -113,7 +115,7 @@ impl Workspace {
         Some(self.in_vault(VAULTED)?.join(name))
     }
 
-    /// Puts into the vault what the run's directory has.
+    /// Copies this file from the run's directory into the vault.
     fn vouch_for(&self, name: &Path) -> io::Result<()> {
         let Some(to) = self.vaulted(name) else { return Ok(()) };
         private_dirs(to.parent().unwrap_or(&to))?;
@@ -134,8 +136,8 @@ impl Workspace {
         self.vouched(&Path::new(COPIES).join(home).join(path))
     }
 
-    /// Copies small ignored files as they are before an attempt; those that are as they were at the last copy need none. `made` are
-    /// ignored files that earlier attempts may have made: they come last, and nothing restores them.
+    /// Copies small ignored files before an attempt, except those that have not changed since their last copy. `made` are ignored
+    /// files that earlier attempts may have created: they are copied last, and are never restored.
     pub(super) fn copy_ignored(&self, label: &str, made: Vec<PathBuf>) -> io::Result<()> {
         let dir = self.ignored_dir();
         let numbered = |number: u32| format!("{label}.{number}");
@@ -152,7 +154,7 @@ impl Workspace {
         self.save_copies(List::Made, &copies)
     }
 
-    /// Copies these files, the smallest first, unless they are as the last list says.
+    /// Copies these files, the smallest first, except those that match the list `last`.
     fn copy_these<'a>(&self, label: &str, paths: impl Iterator<Item = &'a PathBuf>, last: List, room: &mut Room) -> io::Result<Copies> {
         let (last, dir) = (self.load_copies(last), self.ignored_dir());
         let mut copies = Copies { label: label.to_owned(), files: BTreeMap::new() };
@@ -178,7 +180,7 @@ impl Workspace {
         Ok(copies)
     }
 
-    /// The files and links among these paths, the smallest first.
+    /// The regular files and symbolic links among these paths, the smallest first.
     fn smallest_first<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Vec<(u64, PathBuf)> {
         let file = |path: &PathBuf| {
             let meta = self.repo.place.top.join(path).symlink_metadata().ok()?;
@@ -189,8 +191,8 @@ impl Workspace {
         files
     }
 
-    /// Puts ignored files right after an attempt, or at the end of the run. What they had become is moved to the label's directory
-    /// among what was moved. Doing it twice is harmless.
+    /// Restores ignored files after an attempt or at the end of the run. Changed versions are moved to the label's directory of
+    /// moved files. Repeating it is harmless.
     pub(crate) fn restore_ignored(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
         let is_at_start = wanted == Treatment::BackTo(Moment::Start);
         let copies = self.load_copies(if is_at_start { List::Start } else { List::Attempt });
@@ -221,7 +223,7 @@ impl Workspace {
         Ok(told.notices(&copies.display().to_string(), &moved.display().to_string()))
     }
 
-    /// The ignored directories that are not as they were at the start, as far as can be told without a copy.
+    /// The ignored directories that have changed since the start, judged by times because there is no copy to compare with.
     pub(crate) fn changed_ignored_directories(&self) -> Option<Notice> {
         let started = fs::metadata(self.ignored_list(List::Start)).and_then(|meta| meta.modified()).ok()?;
         let started = started.duration_since(SystemTime::UNIX_EPOCH).ok()?;
@@ -246,7 +248,8 @@ impl Workspace {
         if Stamp::from(&meta).to_string() == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
     }
 
-    /// Whether there is a directory for a file to come back to. A landed attempt may have removed it for good.
+    /// Whether the directory of a deleted file exists. A landed attempt may have removed it on purpose; otherwise it is created
+    /// again.
     pub(super) fn has_place(&self, path: &Path, wanted: Treatment, label: &str) -> Result<bool> {
         for dir in path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
             let at = self.repo.place.top.join(dir);
@@ -266,12 +269,12 @@ impl Workspace {
         copy_entry(from, &to).with_context(|| format!("cannot restore {}", to.display()))
     }
 
-    /// Puts a copy among those of the attempt that has changed the file, for the user to look at.
+    /// Puts a copy into the directory of the attempt that changed the file, for the user to look at.
     fn show_copy(&self, path: &Path, from: &Path, label: &str) -> Result<()> {
         let to = self.ignored_dir().join(label).join(path);
         if to.symlink_metadata().is_err() {
             create_parent(&to)?;
-            // What is in the vault must have no name in the repository: whoever writes there would write to both.
+            // No hard link from the repository into the vault: writing to the link would change the vault's copy.
             let is_ours = from.starts_with(&self.dir);
             let shown = if is_ours { fs::hard_link(from, &to) } else { copy_entry(from, &to) };
             shown.with_context(|| format!("cannot create {}", to.display()))?;
@@ -292,7 +295,7 @@ impl Workspace {
     }
 
     fn save_copies(&self, list: List, copies: &Copies) -> io::Result<()> {
-        // Without files the label names nothing, and a list that is what it was need not be written.
+        // An empty list stores no label, so that it compares equal to an earlier empty list and need not be written.
         let mut bytes = if copies.files.is_empty() { Vec::new() } else { nul_records::joined([&copies.label]) };
         for (path, copy) in &copies.files {
             let home = copy.home.as_deref().unwrap_or_default();
@@ -339,7 +342,7 @@ impl Told {
     }
 }
 
-/// Whether a file is its copy: kind, content and permissions.
+/// Whether a file equals its copy in kind, content and permissions.
 pub(super) fn same(path: &Path, meta: &Metadata, copy: &Path) -> bool {
     let Ok(other) = copy.symlink_metadata() else { return false };
     if meta.is_symlink() || other.is_symlink() {
@@ -349,7 +352,8 @@ pub(super) fn same(path: &Path, meta: &Metadata, copy: &Path) -> bool {
     alike && fs::read(path).is_ok_and(|bytes| fs::read(copy).is_ok_and(|known| known == bytes))
 }
 
-/// Copies a file or a link by way of `new`, so that a copy that was cut short is none. Says no if it is gone or not for us to read.
+/// Copies a file or a symbolic link by way of `new`, so that an interrupted copy is never taken for a complete one. Returns false
+/// if the file is gone or we may not read it.
 fn duplicate(from: &Path, to: &Path, new: &Path) -> io::Result<bool> {
     create_parent(to)?;
     let _ = fs::remove_file(new);
@@ -371,7 +375,7 @@ fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// The bytes of all files below a directory; a file with several names counts once.
+/// The total size of all files below a directory; a file with several hard links counts once.
 fn size_of(dir: &Path) -> u64 {
     let mut known = std::collections::HashSet::new();
     let mut dirs = vec![dir.to_owned()];
@@ -388,7 +392,7 @@ fn size_of(dir: &Path) -> u64 {
     size
 }
 
-/// Whether anything in a directory was changed since a time; yes if there is too much in it to say.
+/// Whether anything in a directory was changed after `time`; true if the directory has too many entries to check.
 fn is_newer(dir: &Path, time: Duration, left: &mut usize) -> bool {
     let newer = |meta: &Metadata| {
         let changed = u64::try_from(meta.ctime()).ok().zip(u32::try_from(meta.ctime_nsec()).ok());

@@ -1,4 +1,4 @@
-//! Index files: copied with their times, installed through `index.lock` as git does it.
+//! Copies index files with their times, and installs them through `index.lock` as git does.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use crate::git::{Oid, PathChange, stale};
 const LIVE_LOCK: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Copies a file with its modification time: git tells by it which entries it must look at again.
+/// Copies a file with its modification time, by which git decides which entries it must check again.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let modified = fs::metadata(from)?.modified()?;
     fs::copy(from, to)?;
@@ -29,7 +29,7 @@ impl Workspace {
         self.repo.place.git_dir.join("index")
     }
 
-    /// Keeps the user's index, and a copy of it to work on. A repository may have none yet.
+    /// Saves a copy of the user's index, and a second copy to work on. The repository may have no index yet.
     pub(super) async fn keep_original_index(&self) -> Result<()> {
         let (real, original, private) = (self.real_index(), self.original_index(), self.private_index());
         let _ = fs::remove_file(&original);
@@ -45,7 +45,8 @@ impl Workspace {
         copy(&original, &private).with_context(|| format!("cannot copy {}", original.display()))
     }
 
-    /// The tree of everything in the directory as it is now, by a copy of the user's index, which becomes the private one.
+    /// The tree of all files in the directory as they are now. It is made on a copy of the user's index, which becomes the
+    /// private index.
     pub(crate) async fn current_tree(&self) -> Result<Oid> {
         let (real, private) = (self.real_index(), self.private_index());
         let _ = fs::remove_file(&private);
@@ -63,8 +64,8 @@ impl Workspace {
         Ok(snapshot.tree)
     }
 
-    /// Stages the new commits of submodules, where the index has the old ones: they are nowhere else in a checkout whose submodules are
-    /// left alone, and `git submodule update` goes by the index.
+    /// Stages the new commits of submodules where the index has the old ones. A run leaves the work trees of submodules alone, so
+    /// the index is the only place that records the new commits, and `git submodule update` reads them there.
     pub(crate) async fn stage_submodules(&self, changes: &[PathChange]) -> Result<Vec<Notice>> {
         let moved: Vec<&PathChange> = changes.iter().filter(|change| change.old_mode == GITLINK && change.new_mode == GITLINK).collect();
         let (real, draft) = (self.real_index(), self.dir.join("index.submodules"));
@@ -96,18 +97,18 @@ impl Workspace {
         Ok(fs::read_dir(&self.repo.place.git_dir)?.any(shared))
     }
 
-    /// Makes a copy of `index` the repository's own.
+    /// Installs a copy of `index` as the repository's own index.
     pub(crate) async fn install_index(&self, index: &Path) -> Result<()> {
         let lock = self.lock_index().await?;
         copy(index, &lock).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
     }
 
-    /// Makes `index` itself the repository's own, under a second name: the run is over, and git never writes into an index.
+    /// Installs `index` itself as the repository's own, by a hard link: the run is over, and git never writes into an index file.
     pub(crate) async fn hand_index_back(&self, index: &Path) -> Result<()> {
         let lock = self.lock_index().await?;
         let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
         if id(index) == id(&self.real_index()) {
-            // It is there already, and to rename a file to itself leaves both names.
+            // It is installed already. Renaming one hard link to another of the same file would leave both names.
             return fs::remove_file(lock).context("cannot remove index.lock");
         }
         let link = self.dir.join("index.link");
@@ -116,7 +117,7 @@ impl Workspace {
         linked.or_else(|_| copy(index, &lock)).and_then(|()| fs::rename(&lock, self.real_index())).context("cannot install the index")
     }
 
-    /// Leaves the repository without an index, as it was before its first `git add`.
+    /// Leaves the repository without an index, as before its first `git add`.
     pub(crate) async fn remove_index(&self) -> Result<()> {
         let lock = self.lock_index().await?;
         let real = self.real_index();

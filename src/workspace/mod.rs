@@ -1,9 +1,10 @@
-//! A directory that an attempt works in: its snapshot and its restoring, and everything that no tree object holds.
+//! Manages the directory that an attempt works in: takes snapshots, restores them, and records everything that a tree object
+//! cannot hold.
 //!
-//! This is what is on the disk; what is true is in [`crate::branch`]. Three rules hold everywhere here. Safety never depends on
-//! HEAD, the branch or the repository's index, for they belong to the agent while it works: ids are recorded, and our own work
-//! happens on a private index. A snapshot is under a ref before anything is taken out of the directory. What git cannot keep is
-//! renamed into the run's directory, never removed.
+//! This module deals with files on disk; the run's refs are in [`crate::branch`]. Three rules hold everywhere here. First, safety
+//! never depends on HEAD, the branch or the repository's index, because the agent can change them: git-ralph records object ids
+//! and works on a private index. Second, a snapshot is under a ref before any file is removed from the directory. Third, files
+//! that git cannot store are renamed into the run's directory and never deleted.
 
 mod aftermath;
 mod around_attempt;
@@ -51,7 +52,7 @@ pub(crate) use switch::Switch;
 use crate::git::Repo;
 use crate::names::Names;
 
-/// Which kind of directory a workspace is.
+/// The kind of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceKind {
     /// The user's own checkout. The agent shares its git directory, so refs, stash, configuration and hooks are guarded.
@@ -60,33 +61,33 @@ pub enum WorkspaceKind {
     Isolated,
 }
 
-/// A directory that an attempt works in, with the files that the run keeps about it.
+/// A directory that an attempt works in, with the run's records about it.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     /// The user's repository, with this directory as its work tree.
     pub repo: Repo,
     names: Names,
-    /// Where the private index and everything else about the directory is kept.
+    /// The directory of the private index and all other records about the workspace.
     dir: PathBuf,
     kind: WorkspaceKind,
-    /// The labels of the attempts that this process has seen begin.
+    /// The labels of the attempts that this process recorded before they began.
     watched: Arc<Mutex<BTreeSet<String>>>,
-    /// When this process has last listed what git does not track: between two processes the user may have made anything.
+    /// When this process last listed untracked files. Between two processes the user may have created any.
     listed: Arc<Mutex<snapshot::Listed>>,
-    /// The git directory, wherever an agent moves it.
+    /// Open handles that find the work tree and the git directory even if an agent moves them.
     anchor: in_place::Anchor,
-    /// What we have recorded about an attempt, against those who write into it.
+    /// Protects the records about an attempt against modification.
     sealed: in_place::Sealed,
     object_links: in_place::ObjectLinks,
-    /// Whether a private clone is known to hold what we left in it.
+    /// What is known about the content of a private clone.
     known: isolated::Known,
-    /// Compares what is guarded with its copies.
+    /// Compares guarded files with their copies.
     mirror: in_place::Mirror,
     walk_began: switch::WalkBegan,
 }
 
 impl Workspace {
-    /// The user's checkout as the directory to work in; what is kept about it goes into `dir`.
+    /// The user's checkout as a workspace. The records about it go into `dir`.
     #[must_use]
     pub fn in_place(repo: Repo, names: Names, dir: PathBuf) -> Self {
         let anchor = in_place::Anchor::of(&repo.place.common_dir, &repo.place.top);
@@ -101,24 +102,24 @@ impl Workspace {
         Workspace { repo, names, dir, kind, watched, listed, anchor, sealed, object_links, known, mirror, walk_began }
     }
 
-    /// Where the run keeps its files about the directory.
+    /// The directory of the run's records about the workspace.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The index on which all of our own work happens.
+    /// The index that git-ralph works on, separate from the repository's own.
     #[must_use]
     pub fn private_index(&self) -> PathBuf {
         self.dir.join("index")
     }
 
-    /// The user's index of before the run, byte for byte.
+    /// A byte-for-byte copy of the user's index from before the run.
     #[must_use]
     pub fn original_index(&self) -> PathBuf {
         self.dir.join("index.orig")
     }
 
-    /// Where something is moved to that is in the way and that git cannot keep.
+    /// The directory to which files are moved that are in the way and that git cannot store.
     #[must_use]
     pub fn moved_dir(&self, label: &str) -> PathBuf {
         self.dir.join("moved").join(label)

@@ -1,4 +1,4 @@
-//! Permissions that git does not know: what is not for everybody stays so, whatever attempts do to it.
+//! Records and restores file permissions that git does not store, so that private files stay private whatever attempts do.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -13,12 +13,12 @@ use crate::git::PathChange;
 use crate::process::umask;
 use crate::safe_write;
 
-/// All that anybody may be allowed on a file or a directory.
+/// All permission bits of a file or a directory.
 pub(super) const ALL: u32 = 0o7777;
 const EXECUTABLE: u32 = 0o100;
 const OWN: u32 = 0o700;
 
-/// Permissions by path, of those files and directories that have others than a checkout would give them.
+/// The permissions of those files and directories whose permissions differ from what a checkout would produce.
 pub(super) type Modes = BTreeMap<PathBuf, u32>;
 
 impl Workspace {
@@ -29,13 +29,13 @@ impl Workspace {
         })
     }
 
-    /// Keeps the permissions of the start.
+    /// Records the permissions at the start.
     pub(super) fn keep_modes(&self, modes: &Modes) -> Result<()> {
         self.save_modes(Moment::Start, modes)?;
         self.save_modes(Moment::Attempt, modes)
     }
 
-    /// Takes in what has become of permissions, now that the work tree is what later attempts start from.
+    /// Updates the recorded permissions, because later attempts start from the current work tree.
     pub(super) fn keep_more_modes(&self, changes: &[PathChange]) -> Result<()> {
         let before = self.modes(Moment::Attempt);
         let usual = Usual::here();
@@ -45,12 +45,12 @@ impl Workspace {
         if now == before { Ok(()) } else { self.save_modes(Moment::Attempt, &now) }
     }
 
-    /// Gives files the permissions back that they had at that moment, unless git knows of another change of them.
+    /// Restores the permissions of that moment, except where the executable bit changed, which git itself tracks.
     pub(super) fn restore_modes(&self, moment: Moment) -> Result<()> {
         self.modes(moment).into_iter().try_for_each(|(path, mode)| self.restore_mode(&path, mode))
     }
 
-    /// The same for those that were written again, as they were before the last attempt.
+    /// Restores the permissions, from before the last attempt, of files that were rewritten.
     pub(crate) fn restore_modes_of(&self, written: &[PathChange]) -> Result<()> {
         let modes = self.modes(Moment::Attempt);
         let known = written.iter().filter_map(|change| Some((&change.path, *modes.get(&change.path)?)));
@@ -88,7 +88,7 @@ impl Workspace {
     }
 }
 
-/// What a checkout gives to files here.
+/// The permissions that a checkout produces under the current umask.
 pub(super) struct Usual {
     masked: u32,
 }
@@ -99,7 +99,7 @@ impl Usual {
     }
 
     /// Whether this is the mode that a plain checkout would produce, so it need not be recorded. A directory that its owner
-    /// cannot use must be opened up anyway.
+    /// cannot use is not recorded either, because git-ralph has to make it usable anyway.
     pub fn is(&self, meta: &Metadata) -> bool {
         let (mode, open) = (meta.permissions().mode() & ALL, 0o777 & !self.masked);
         mode == open || if meta.is_dir() { mode & OWN != OWN } else { mode == 0o666 & !self.masked }

@@ -1,6 +1,6 @@
-//! The two moments that a directory can be put back to.
+//! Names the two moments to which a workspace can be restored.
 
-/// A moment that a directory can be put back to.
+/// A moment to which a workspace can be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// Before the run.

@@ -1,10 +1,10 @@
-//! Repositories of the user's inside the work tree: git looks into none of them, so they are copied whole and restored whole.
+//! Copies the user's repositories inside the work tree, and restores them as a whole, because git does not look into them.
 //!
-//! Objects are hard links, because git never writes into one; everything else is a copy. A copy is never overwritten: it is in
-//! `nested-copies/<label>/`, and the two lists say where the last copy of every repository is.
+//! Objects are hard-linked, because git never writes into one; everything else is copied. A copy is never overwritten: it is in
+//! `nested-copies/<label>/`, and the two lists record where the latest copy of every repository is.
 //!
-//! Where `.git` is a file, the git directory is elsewhere: that of a submodule, or that of a linked work tree. It is copied as well,
-//! in `nested-copies/<label>.git/`, and the lists name it by its whole path.
+//! Where `.git` is a file, the git directory is elsewhere, as for a submodule or a linked work tree. It is copied too, into
+//! `nested-copies/<label>.git/`, and the lists name it by its absolute path.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -30,24 +30,24 @@ use crate::stamp::Stamp;
 
 /// A repository with more files than this is not copied.
 const MANY: usize = 20_000;
-/// Below these directories of a repository, or of a git directory, nothing is ever written into.
+/// The directories, relative to a repository or a git directory, whose files are never modified in place.
 const OBJECTS: [&str; 2] = [".git/objects", "objects"];
 
-/// A repository as it was at some moment.
+/// The record of a repository at one moment.
 #[derive(Clone, Debug, Default)]
 struct NestedCopy {
-    /// By which one is known that nobody has touched; empty if it was too new to be known.
+    /// The stamp that identifies an unmodified repository; empty if it was too new for its stamp to be reliable.
     stamp: String,
-    /// The label of the directory that the copy is in; none if the repository is too big.
+    /// The label of the directory that holds the copy; none if the repository is too big to be copied.
     home: Option<String>,
 }
 
-/// What a walk of a repository has found.
+/// The result of walking a repository.
 #[derive(Default)]
 struct Survey {
     hasher: DefaultHasher,
     entries: usize,
-    /// The bytes that a copy takes.
+    /// The number of bytes that a copy takes.
     bytes: u64,
     is_new: bool,
 }
@@ -65,18 +65,18 @@ impl Workspace {
         self.dir.join("embedded")
     }
 
-    /// Remembers the repositories that the user's index names.
+    /// Records the gitlinks in the user's index.
     pub(super) fn save_embedded(&self, gitlinks: &[PathBuf]) -> Result<()> {
         Ok(PathSet::new(gitlinks.iter().cloned()).save(&self.embedded_file())?)
     }
 
-    /// The repositories that the user's index names, whether `.gitmodules` does or not.
+    /// The gitlinks in the user's index, whether or not `.gitmodules` lists them.
     pub(super) fn embedded(&self) -> PathSet {
         PathSet::load(&self.embedded_file()).unwrap_or_default()
     }
 
-    /// Every repository that is there, and every git directory that one of them or a submodule has elsewhere. A submodule itself is
-    /// kept in its own refs.
+    /// Every nested repository, and every git directory elsewhere that belongs to one of them or to a submodule. The work trees
+    /// of submodules are not included, because they are saved in the submodule's own refs.
     fn nested_repositories(&self) -> Vec<PathBuf> {
         let (known, embedded, ignored) = (self.known_nested(), self.embedded(), self.protected());
         let top = &self.repo.place.top;
@@ -88,7 +88,7 @@ impl Workspace {
             } else if let Some(git_dir) = git_dir_elsewhere(&at) {
                 let is_linked = git_dir.join("commondir").exists();
                 let is_submodule = self.is_of_a_submodule(&git_dir);
-                // Any other git directory may be a whole repository that has nothing to do with this one.
+                // Any other git directory may be a complete repository unrelated to this one.
                 if is_linked || is_submodule {
                     paths.push(git_dir);
                 }
@@ -100,14 +100,14 @@ impl Workspace {
         paths
     }
 
-    /// Whether a git directory is where git puts those of submodules.
+    /// Whether a git directory is in `modules/`, where git puts those of submodules.
     pub(super) fn is_of_a_submodule(&self, git_dir: &Path) -> bool {
         let place = &self.repo.place;
         [&place.git_dir, &place.common_dir].into_iter().any(|dir| git_dir.starts_with(dir.join("modules")))
     }
 
-    /// The repositories that no index names and whose git directory is where git puts those of submodules.
-    /// Those with a record in `records` may have been removed since.
+    /// The repositories that no index lists and whose git directory is in `modules/`, where git puts those of submodules. Those
+    /// with a record in `records` may have been removed meanwhile.
     pub(super) fn stray_submodules(&self, records: &Path) -> Vec<PathBuf> {
         let is_one = |path: &&PathBuf| {
             git_dir_elsewhere(&self.repo.place.top.join(path)).is_some_and(|dir| self.is_of_a_submodule(&dir))
@@ -117,7 +117,7 @@ impl Workspace {
         known.paths().chain(ignored.paths()).filter(is_one).cloned().collect()
     }
 
-    /// Where the copy of a repository is, or that of a git directory.
+    /// The path of the copy of a repository or a git directory.
     fn nested_copy(&self, home: &str, path: &Path) -> PathBuf {
         if path.is_absolute() {
             self.nested_dir().join(format!("{home}.git")).join(file_name(path))
@@ -126,7 +126,7 @@ impl Workspace {
         }
     }
 
-    /// Copies the repositories as they are before the run; says which are too big.
+    /// Copies the repositories before the run. Reports those that are too big.
     pub(super) fn copy_nested_at_start(&self) -> Result<Vec<Notice>> {
         self.copy_nested("start", |path| !path.is_absolute())?;
         let copies = self.load_nested(Moment::Attempt);
@@ -135,23 +135,23 @@ impl Workspace {
         Ok(uncopied.map(|(path, _)| Notice::NestedUncopied { path: path.display().to_string() }).collect())
     }
 
-    /// Copies the repositories as they are before an attempt.
+    /// Copies the repositories before an attempt.
     pub(super) fn copy_repositories(&self, label: &str) -> Result<()> {
         self.copy_nested(label, |path| !path.is_absolute())
     }
 
-    /// Copies the git directories that are elsewhere: last, because submodules are kept in refs there.
+    /// Copies the git directories that are elsewhere. Called last, because submodules are saved in refs there.
     pub(super) fn copy_git_dirs(&self, label: &str) -> Result<()> {
         self.copy_nested(label, Path::is_absolute)
     }
 
-    /// Copies what is meant; what is as it was at the last copy needs none.
+    /// Copies the repositories that `is_meant` selects, except those that have not changed since their last copy.
     fn copy_nested(&self, label: &str, is_meant: fn(&Path) -> bool) -> Result<()> {
         let (mut paths, last) = (self.nested_repositories(), self.load_nested(Moment::Attempt));
         if paths.is_empty() && last.is_empty() {
             return Ok(());
         }
-        // A submodule that is not checked out any more has its commits all the same.
+        // A submodule that is no longer checked out still has its commits.
         paths.extend(last.keys().filter(|path| path.is_absolute() && is_git_dir(path)).cloned());
         paths.retain(|path| is_meant(path));
         paths.sort();
@@ -187,12 +187,12 @@ impl Workspace {
         self.save_nested_copies(Moment::Attempt, &copies)
     }
 
-    /// Whether there is a copy of a repository as it was before the run.
+    /// Whether there is a copy of a repository from before the run.
     pub(super) fn is_copied_at_start(&self, path: &Path) -> bool {
         self.load_nested(Moment::Start).get(path).is_some_and(|copy| copy.home.is_some())
     }
 
-    /// Whether there is a copy of everything in a repository, its git directory included.
+    /// Whether there is a copy of a complete repository, including its git directory.
     pub(super) fn is_copied_whole(&self, path: &Path) -> bool {
         let copies = self.load_nested(Moment::Attempt);
         copies.get(path).is_some_and(|copy| copy.home.is_some()) && self.repo.place.top.join(path).join(".git").is_dir()
@@ -206,8 +206,8 @@ impl Workspace {
         copy.home.as_ref().is_some_and(|home| same_tree(&at, &self.nested_copy(home, path), Path::new("")))
     }
 
-    /// Puts the repositories right after an attempt, or at the end of the run. What they had become is moved to the label's directory
-    /// among what was moved. Doing it twice is harmless.
+    /// Restores the repositories after an attempt or at the end of the run. Changed versions are moved to the label's directory
+    /// of moved files. Repeating it is harmless.
     pub(crate) fn restore_nested(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
         let moment = if let Treatment::BackTo(moment) = wanted { moment } else { Moment::Attempt };
         let embedded = self.embedded();
@@ -225,8 +225,8 @@ impl Workspace {
                 continue;
             }
             let from = self.nested_copy(home, &path);
-            // A landed attempt may have worked in it, or have removed it from what is tracked. Where `.git` is a file, the branch that
-            // is checked out there is another repository's, or is guarded with all others: files alone are not turned back.
+            // A landed attempt may have worked in it, or removed it from the index. Where `.git` is a file, the branch checked
+            // out there belongs to another repository, or is guarded together with all others. So files alone are not restored.
             let stays = wanted == Treatment::KeepEdits || from.join(".git").is_file();
             if stays && (is_there || embedded.covers(&path)) {
                 notices.push(Notice::NestedEdited { path: name, copy: from.display().to_string() });
@@ -240,8 +240,8 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// Puts back the git directories of submodules and linked work trees that are gone or that git would refuse: while one is missing,
-    /// git adds nothing at all. Doing it twice is harmless.
+    /// Restores the git directories of submodules and linked work trees that are missing or invalid: as long as one is, `git add`
+    /// fails completely. Repeating it is harmless.
     pub(super) fn restore_git_dirs(&self) -> Result<Vec<Notice>> {
         let mut notices = Vec::new();
         for (path, copy) in self.load_nested(Moment::Attempt).into_iter().filter(|(path, _)| path.is_absolute() && !is_git_dir(path)) {
@@ -264,7 +264,7 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// Gives a git directory the objects that it had when it was last copied.
+    /// Restores the objects that a git directory had when it was last copied.
     pub(super) fn restore_objects_of(&self, git_dir: &Path) -> Result<()> {
         let copies = self.load_nested(Moment::Attempt);
         let Some(home) = copies.get(git_dir).and_then(|copy| copy.home.as_ref()) else { return Ok(()) };
@@ -272,7 +272,7 @@ impl Workspace {
         link_missing(&from, &git_dir.join("objects")).with_context(|| format!("cannot restore objects of {}", git_dir.display()))
     }
 
-    /// Moves away what is where a repository was; git leaves an empty directory there.
+    /// Moves away whatever is in the place of a repository. An empty directory, which git leaves there, is just removed.
     fn clear_nested(&self, path: &Path, label: &str) -> Result<Option<String>> {
         let at = self.repo.place.top.join(path);
         if at.symlink_metadata().is_err() || fs::remove_dir(&at).is_ok() {
@@ -308,7 +308,7 @@ impl Workspace {
 }
 
 impl Survey {
-    /// Walks a repository; none if it is too big to be copied.
+    /// Walks a repository. Returns none if it is too big to be copied.
     fn of(top: &Path) -> Option<Self> {
         let mut survey = Survey::default();
         survey.walk(top, Path::new("")).then_some(survey)
@@ -332,7 +332,7 @@ impl Survey {
         if meta.is_file() && !is_object(path) {
             self.bytes += meta.len();
         }
-        // The times of a directory say nothing that its entries do not, and a linked object has a new time with every link.
+        // The times of a directory add nothing to those of its entries, and hard-linking an object changes its ctime.
         let time = if meta.is_dir() || is_object(path) { (0, 0) } else { (meta.ctime(), meta.ctime_nsec()) };
         self.is_new |= time != (0, 0) && !Stamp::from(meta).is_settled();
         (path, meta.ino(), meta.mode(), time).hash(&mut self.hasher);
@@ -343,14 +343,14 @@ impl Survey {
     }
 }
 
-/// The git directory that a file `.git` in this directory leads to.
+/// The git directory that a `.git` file in this directory points to.
 fn git_dir_elsewhere(top: &Path) -> Option<PathBuf> {
     let is_file = top.join(".git").symlink_metadata().ok()?.is_file();
     let git_dir = if is_file { Spot::in_top(top)?.git_dir } else { return None };
     is_git_dir(&git_dir).then_some(git_dir)
 }
 
-/// Whether git takes a directory for one of its own: that of a repository, or that of a linked work tree.
+/// Whether git would accept a directory as the git directory of a repository or of a linked work tree.
 pub(super) fn is_git_dir(dir: &Path) -> bool {
     dir.join("HEAD").is_file() && (dir.join("commondir").is_file() || (dir.join("objects").is_dir() && dir.join("refs").is_dir()))
 }
@@ -359,14 +359,14 @@ fn is_object(path: &Path) -> bool {
     OBJECTS.iter().any(|dir| path.starts_with(dir))
 }
 
-/// The names in a directory, in order.
+/// The names in a directory, sorted.
 fn names_in(dir: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
     names.sort();
     names
 }
 
-/// Copies a directory with everything in it that is a file, a link or a directory. `inner` is where in the repository it is.
+/// Copies all files, symbolic links and directories in a directory. `inner` is its path inside the repository.
 fn copy_tree(from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for name in names_in(from) {
@@ -384,10 +384,10 @@ fn copy_tree(from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Gives every file below a directory that is missing in another one a name there.
+/// Hard-links every file below one directory that is missing in another.
 fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
-    // A pack is there for git as soon as it has its index.
+    // git uses a pack as soon as its `.idx` file exists, so those are linked last.
     let mut names = names_in(from);
     names.sort_by_key(|name| name.to_string_lossy().ends_with(".idx"));
     for name in names {
@@ -401,7 +401,7 @@ fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether two directories hold the same. What git notes about times in an index is no difference.
+/// Whether two directories are equal, apart from the file times that git stores in an index.
 fn same_tree(one: &Path, other: &Path, inner: &Path) -> bool {
     let names = names_in(one);
     names == names_in(other) && names.iter().all(|name| same_entry(&one.join(name), &other.join(name), &inner.join(name)))

@@ -1,4 +1,4 @@
-//! What was repaired, moved or left out; the reporter puts it into words.
+//! Defines the notices about repaired, moved and omitted things; the reporter renders them as text.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,28 +9,28 @@ use crate::story::StoryId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doubt {
-    /// It was changed while we were writing it, and is as we wrote it again.
+    /// It was changed while git-ralph was writing it, and has been restored.
     Changed,
-    /// It held lines that we have not written.
+    /// It contained lines that git-ralph did not write.
     Forged,
-    /// It ends earlier than we left it.
+    /// It ends earlier than git-ralph left it.
     Short,
-    /// Nothing outside of the repository can vouch for it.
+    /// There is no key outside of the repository to verify it.
     NoKey,
 }
 
-/// Something that the user should hear of.
+/// A message for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 #[expect(missing_docs, reason = "the fields say what they are")]
 pub enum Notice {
-    /// A merge, rebase or the like was left under way; its files were moved.
+    /// A merge, rebase or other operation was left unfinished; its files were moved.
     OperationMoved { files: Vec<String>, to: String },
-    /// HEAD was elsewhere and is on the branch again.
+    /// HEAD was elsewhere and was put back on the run's branch.
     HeadReattached { from: String },
-    /// Work was done on another line of history and was brought over.
+    /// Work on another line of history was transferred to the run's branch.
     BroughtOver { from: String },
-    /// A workspace held edits that no agent had made; they were saved under a ref.
+    /// A workspace contained edits that did not come from its agent; they were saved under a ref.
     WorkspaceSaved { path: String, kept: String },
     /// A repository inside the work tree is not part of the checkpoint.
     NestedLeftOut { path: String },
@@ -38,113 +38,113 @@ pub enum Notice {
     NestedMoved { path: String, to: String },
     /// A repository of the user's inside the work tree is too big to be copied.
     NestedUncopied { path: String },
-    /// A repository of the user's inside the work tree is as it was; what it had become is aside.
+    /// A repository of the user's inside the work tree was restored; its changed version was moved aside.
     NestedRestored { path: String, kept: Option<String> },
-    /// A landed attempt changed a repository of the user's inside the work tree; there is a copy from before.
+    /// A landed attempt changed a repository of the user's inside the work tree; there is an earlier copy.
     NestedEdited { path: String, copy: String },
-    /// A repository of the user's inside the work tree is gone, and there is no copy.
+    /// A repository of the user's inside the work tree was deleted, and there is no copy.
     NestedLost { path: String },
-    /// Somebody wrote a file while the work tree was being restored; the edit is aside.
+    /// A file was edited while the work tree was being restored; the edit was moved aside.
     LateEdit { path: String, to: String },
-    /// Something was in the way and was moved.
+    /// An obstacle in the work tree was moved.
     ObstacleMoved { path: String, to: String },
-    /// Something appeared when ignore rules of the attempt went, and was moved.
+    /// A file that only the attempt's ignore rules had hidden was moved.
     HiddenMoved { path: String, to: String },
-    /// git could not keep some files; they are where they were.
+    /// git could not store some files; they were left in place.
     Unkept { error: String },
-    /// git could not keep a file of an attempt; it was moved.
+    /// git could not store a file of an attempt; it was moved.
     UnkeptMoved { path: String, to: String },
-    /// Directories belong to another user, so files in them could be neither removed (`remaining`) nor restored (`changed`) to what they
-    /// are in the tree `wanted`.
+    /// Directories belong to another user, so that files in them could be neither removed (`remaining`) nor restored (`changed`)
+    /// to their state in the tree `wanted`.
     OutOfReach { directories: Vec<String>, owner: u32, remaining: Vec<String>, changed: Vec<String>, wanted: Oid },
-    /// A filter or an encoding failed, so files were kept byte for byte.
+    /// A filter or an encoding failed, so files were stored byte for byte.
     Unconverted { error: String },
-    /// A filter failed, so these files hold what git stores, not what the filter makes of it.
+    /// A filter failed, so these files contain what git stores, not the output of the filter.
     Unfiltered { paths: Vec<String> },
-    /// A branch, tag or note was deleted or rewound, and is where it was.
+    /// A branch, tag or note was deleted or rewound, and was restored.
     RefRestored { name: String, kept: Option<String> },
-    /// A ref names an object that does not exist; it is left alone.
+    /// A ref points to an object that does not exist; it was left alone.
     RefBroken { name: String },
-    /// The git directory had been moved, and is back.
+    /// The git directory was moved, and was put back.
     GitDirRestored { from: String },
-    /// The work tree was moved, and is back.
+    /// The work tree was moved, and was put back.
     WorkTreeRestored { from: String },
-    /// Directories had been made unusable, and can be used again.
+    /// Directories had been made inaccessible, and were made accessible again.
     OpenedUp { paths: Vec<String> },
-    /// A ref was deleted or moved, and what it pointed at is not in the repository any more.
+    /// A ref was deleted or moved, and its object is no longer in the repository.
     RefLost { name: String },
-    /// A branch has got new commits; it is left alone.
+    /// A branch gained commits; it was left alone.
     RefMovedOn { name: String, to: String },
-    /// A branch was changed in another work tree that has it checked out; it is left alone.
+    /// A branch was changed in another work tree that has it checked out; it was left alone.
     RefOfOthers { name: String, kept: String },
-    /// A branch made the run's own branch impossible, and was moved.
+    /// A branch whose name conflicts with the run's own branch was moved.
     RefInTheWay { name: String, kept: String },
-    /// Stash entries were missing and are back; entries of a failed attempt went with it.
+    /// Missing stash entries were restored; entries of a failed attempt were removed.
     StashRestored { gone: usize, taken: usize },
-    /// Configuration or hooks were changed by an attempt that has landed; what they were before is kept.
+    /// A landed attempt changed configuration or hooks; the earlier version was saved.
     GitFileChanged {
         name: String,
         #[serde(default)]
         before: Option<String>,
     },
-    /// Configuration or hooks were changed by an attempt that has failed, and are as before.
+    /// A failed attempt changed configuration or hooks; they were restored.
     GitFileRestored { name: String, kept: String },
-    /// Settings that name commands or steer a run were changed by an attempt, and are as before; the whole file is kept.
+    /// An attempt changed settings that name commands or steer a run; they were restored, and the changed file was saved.
     SettingsRestored { story: StoryId, name: String, keys: Vec<String>, kept: String },
-    /// The change file or the prompt template was written to while an attempt was under way, and is as before.
+    /// The change file or the prompt template was modified during an attempt, and was restored.
     EditSetAside { story: StoryId, file: String, kept: Option<String> },
-    /// A checkpoint changes a file that one of its gates names.
+    /// A checkpoint changes a file that one of its gates uses.
     GateFileChanged { story: StoryId, gate: String, path: String },
-    /// An attempt has written an ignored file that one of its gates names.
+    /// An attempt wrote an ignored file that one of its gates uses.
     GateFileIgnored { story: StoryId, gate: String, path: String },
     /// A checkpoint changes nothing.
     EmptyCheckpoint { story: StoryId },
     /// The checkpoint of a story that the user marked as done changes nothing.
     EmptyByHand { story: StoryId },
-    /// A runner was killed because it did not end when it was asked to: what it started may still be running elsewhere.
+    /// A runner was killed because it did not end on request; processes that it started may still be running elsewhere.
     MayStillRun { story: StoryId, runner: String },
-    /// A worker on another machine could not bring everything along.
+    /// A worker on another machine could not transfer everything.
     FromWorker { story: StoryId, warning: String },
     /// A ref could not be deleted on a hub.
     LeftOnHub { hub: String, name: String, error: String },
-    /// The user's index of before the run could not be given back as it was; one that holds the same was made.
+    /// The user's original index could not be restored byte for byte; an index with the same content was created.
     IndexRebuilt {},
-    /// What was staged before the run could not be staged again, because somebody deleted it.
+    /// The content staged before the run could not be staged again, because it was deleted.
     StagedLost {},
-    /// The journal was not what git-ralph had written.
+    /// The journal differed from what git-ralph had written.
     JournalDoubted { why: Doubt, kept: Option<String> },
-    /// Files of the run itself were deleted and are back.
+    /// Deleted files of the run itself were restored.
     StateRestored {},
-    /// A submodule is what it was; what it had become is kept in it.
+    /// A submodule was restored; its changed state was saved in the submodule.
     SubmoduleRestored { path: String, kept: String },
-    /// The run has moved a submodule on; its files in the checkout are as they were.
+    /// The run changed the commit of a submodule; the submodule's files in the checkout were left alone.
     SubmoduleMoved { path: String, commit: String },
-    /// A small ignored file was deleted and is back.
+    /// A small ignored file was deleted, and was restored.
     IgnoredRestored { path: String },
-    /// Small ignored files were changed and are as before; what they had become is in a directory.
+    /// Small ignored files were changed, and were restored; the changed versions are in a directory.
     IgnoredPutBack { paths: Vec<String>, kept: String },
-    /// A landed attempt changed small ignored files; copies from before are in a directory.
+    /// A landed attempt changed small ignored files; earlier copies are in a directory.
     IgnoredEdited { paths: Vec<String>, copies: String },
-    /// Ignored files or directories of which there is no copy were changed or removed.
+    /// Ignored files or directories without a copy were changed or removed.
     IgnoredNotRestored { paths: Vec<String> },
-    /// The agent's commits that are not part of the checkpoint are kept.
+    /// Commits of the agent that are not part of the checkpoint were saved.
     CommitsKept { kept: String },
-    /// What was staged during a landed attempt, and is not in its checkpoint, is kept.
+    /// Content that was staged during a landed attempt and is not in its checkpoint was saved.
     StagedKept { kept: String },
-    /// Stash entries that an interrupted attempt or the user has made were left in the stash.
+    /// Stash entries that an interrupted attempt or the user made were left in the stash.
     StashLeft { entries: usize },
-    /// What was staged at the start could not be staged again.
+    /// The content staged at the start could not be staged again.
     NotStagedAgain { kept: String },
-    /// A checkpoint that is about to be undone is in other branches too.
+    /// A checkpoint that is about to be undone is also in other branches.
     AlsoIn { branches: Vec<String> },
-    /// An undo, or a finish that was cut short before, took edits of the user's out of the work tree.
+    /// An undo, or a finish that was interrupted earlier, removed edits of the user's from the work tree.
     EditsTakenOut { files: usize, kept: String },
-    /// An undo took commits of the user's off the branch.
+    /// An undo removed commits of the user's from the branch.
     CommitsTakenOut { last: Oid, kept: String },
 }
 
 impl Notice {
-    /// Whether something is not as it was, after everything that was possible has been done to restore it.
+    /// Whether something could not be restored and still differs from its original state.
     #[must_use]
     pub fn is_a_difference(&self) -> bool {
         matches!(
@@ -159,7 +159,7 @@ impl Notice {
         )
     }
 
-    /// The story whose checkpoint the user should look at more closely because of this.
+    /// The story whose checkpoint the user should review because of this notice.
     #[must_use]
     pub fn doubted(&self) -> Option<&StoryId> {
         match self {

@@ -1,31 +1,31 @@
-//! Files of paths and what is known about them, as git writes such lists: every field ends with a NUL byte, which no path has.
+//! Reads and writes lists of paths and data about them; as in git's `-z` output, every field ends with a NUL byte.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Fields as the bytes of a file.
+/// Joins fields into the bytes of a file.
 pub(super) fn joined<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
     fields.into_iter().flat_map(|field| [field.as_ref(), b"\0"].concat()).collect()
 }
 
-/// The fields in the bytes of a file; one that a crash has cut short counts as whole.
+/// The fields in the bytes of a file. A field that a crash cut short counts as complete.
 pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.strip_suffix(b"\0").unwrap_or(bytes).split(|byte| *byte == 0)
 }
 
-/// The same in pairs.
+/// The fields in pairs.
 pub(super) fn pairs(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut fields = fields(bytes);
     std::iter::from_fn(move || Some((fields.next()?, fields.next()?)))
 }
 
-/// A path as a field.
+/// Converts a path to a field.
 pub(super) fn field(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// A field as a path.
+/// Converts a field to a path.
 pub(super) fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(field))
 }

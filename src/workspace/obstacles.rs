@@ -1,4 +1,4 @@
-//! Making room before git writes: what is in the way and in no tree is renamed into the run's directory.
+//! Clears the way before git writes files: obstacles that are in no tree are renamed into the run's directory.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,11 +14,11 @@ use crate::free_name::free_name;
 use crate::git::PathChange;
 use crate::relocate::relocate;
 
-/// Above this many files a full walk is hardly slower.
+/// For more files than this, a full scan of the work tree is hardly slower.
 const FEW: usize = 500;
 
 impl Workspace {
-    /// Clears the way for changing the work tree by `changes` (from what is there now to what shall be there).
+    /// Clears the way for the changes from the current work tree to the wanted one. Returns the paths of the moved obstacles.
     pub(crate) fn make_room(&self, changes: &[PathChange], label: &str) -> Result<Vec<PathBuf>> {
         let top = &self.repo.place.top;
         let leaving: HashSet<&Path> = changes.iter().filter(|c| c.new_mode == 0 || c.status == 'M').map(|c| c.path.as_path()).collect();
@@ -37,14 +37,14 @@ impl Workspace {
                     self.move_aside(&part, label)?;
                     moved.push(part);
                 }
-                // Below something that is not a directory there is nothing of ours: a link may lead out of the repository.
+                // Stop here: below a symbolic link, paths may lead out of the repository.
                 break;
             }
         }
         Ok(moved)
     }
 
-    /// Whether a directory holds nothing but files that are about to leave.
+    /// Whether a directory contains only files that git is about to remove.
     fn holds_only(&self, dir: &Path, leaving: &HashSet<&Path>) -> bool {
         let Ok(entries) = fs::read_dir(self.repo.place.top.join(dir)) else { return false };
         entries.into_iter().all(|entry| {
@@ -56,14 +56,14 @@ impl Workspace {
         })
     }
 
-    /// Moves something out of the work tree into the run's directory, which may be on another file system.
+    /// Moves a file or directory from the work tree into the run's directory, which may be on another file system.
     pub(crate) fn move_aside(&self, path: &Path, label: &str) -> Result<PathBuf> {
         let (from, to) = (self.repo.place.top.join(path), self.free_place(path, label)?);
         relocate(&from, &to).with_context(|| format!("cannot move {} to {}", from.display(), to.display()))?;
         Ok(to)
     }
 
-    /// A place in the run's directory that something can be renamed to.
+    /// An unused path in the run's directory that something can be renamed to.
     pub(super) fn free_place(&self, path: &Path, label: &str) -> Result<PathBuf> {
         let dir = self.moved_dir(label);
         let numbered = |number: u32| dir.join(number.to_string()).join(path);
@@ -74,7 +74,7 @@ impl Workspace {
         Ok(to)
     }
 
-    /// A read-only directory would stop git half-way.
+    /// Makes the directories of a path writable, because a read-only one would stop git halfway.
     fn make_writable(&self, path: &Path) {
         for part in parts(path) {
             let dir = self.repo.place.top.join(&part);
@@ -89,7 +89,7 @@ impl Workspace {
         }
     }
 
-    /// Whether every file that is to be changed is as the run left it, and nothing is where new ones will be.
+    /// Whether every file to be changed is as the run left it, and the paths of all new files are free.
     pub(crate) async fn is_free(&self, changes: &[PathChange]) -> Result<bool> {
         let link = |change: &PathChange| change.old_mode == GITLINK || change.new_mode == GITLINK;
         if changes.len() > FEW || changes.iter().any(link) {
@@ -115,7 +115,7 @@ impl Workspace {
     }
 }
 
-/// `a`, `a/b`, `a/b/c` for `a/b/c`.
+/// The path's prefixes: `a`, `a/b`, `a/b/c` for `a/b/c`.
 fn parts(path: &Path) -> impl Iterator<Item = PathBuf> {
     let mut at = PathBuf::new();
     path.components().map(move |component| {

@@ -1,5 +1,5 @@
-//! Files in directories of another user, as a container leaves them that ran as root: they can be read and kept, but neither removed nor
-//! replaced. The work tree is switched without them, and they are named with what to type.
+//! Handles files in directories of another user, such as those left by a container that ran as root. They can be read and stored,
+//! but neither removed nor replaced. The work tree is switched without them, and a notice lists them with the command to fix it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,17 +15,17 @@ use super::switch::Switch;
 use super::{Notice, Workspace};
 use crate::git::{Oid, PathChange};
 
-/// A switch without what cannot be changed.
+/// A switch of the work tree, reduced to the changes that we have permission for.
 pub(super) struct WithinReach {
-    /// Where it leads: the wanted tree, with what cannot be changed as it is.
+    /// The resulting tree: the wanted tree, except that inaccessible files are as they are.
     pub to: Oid,
     pub changes: Vec<PathChange>,
-    /// What cannot be changed.
+    /// The changes that we have no permission for.
     left: Vec<PathChange>,
 }
 
 impl Workspace {
-    /// What of a switch can be done, if that is not all of it.
+    /// The part of a switch that is possible; none if all of it is.
     pub(super) async fn within_reach(&self, switch: &Switch<'_>) -> Result<Option<WithinReach>> {
         let (left, changes): (Vec<PathChange>, Vec<PathChange>) =
             switch.changes.iter().cloned().partition(|change| self.closed_dir(&change.path).is_some());
@@ -42,7 +42,8 @@ impl Workspace {
         Ok(Some(WithinReach { to, changes, left }))
     }
 
-    /// After such a switch: the private index is that of the wanted tree, and files that should have gone are in no later checkpoint.
+    /// After such a switch: sets the private index to the wanted tree. Files that could not be removed are excluded from later
+    /// checkpoints.
     pub(super) async fn leave_out_of_reach(&self, wanted: &Oid, reach: WithinReach) -> Result<Option<Notice>> {
         self.index_repo().read_tree(&self.private_index(), wanted).await?;
         let (remaining, changed): (Vec<PathChange>, Vec<PathChange>) = reach.left.into_iter().partition(|change| change.new_mode == 0);
@@ -56,7 +57,8 @@ impl Workspace {
         Ok(self.still_out_of_reach(wanted, changed.into_iter().map(|change| change.path).collect()))
     }
 
-    /// What is not as in the tree `wanted`, because it cannot be changed: `changed`, and files of attempts that are still there.
+    /// Reports the files that differ from the tree `wanted` for lack of permission: `changed`, and files of attempts that still
+    /// exist.
     pub(crate) fn still_out_of_reach(&self, wanted: &Oid, changed: Vec<PathBuf>) -> Option<Notice> {
         let is_there = |path: &&PathBuf| self.repo.place.top.join(path).symlink_metadata().is_ok() && self.closed_dir(path).is_some();
         let mut remaining: Vec<PathBuf> = self.remembered().paths().filter(is_there).cloned().collect();
@@ -84,8 +86,8 @@ impl Workspace {
         PathSet::load(&self.remembered_file()).unwrap_or_default()
     }
 
-    /// The highest directory on the way to a path that is another user's and that we may not write into, if the last one that exists is
-    /// such a directory.
+    /// The topmost directory on the way to a path that belongs to another user and is not writable for us. None if the path's
+    /// nearest existing directory is writable or ours.
     fn closed_dir(&self, path: &Path) -> Option<PathBuf> {
         let top = &self.repo.place.top;
         let is_closed = |dir: &Path| {

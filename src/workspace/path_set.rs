@@ -1,4 +1,4 @@
-//! A set of paths on the disk, where a directory stands for everything in it: what was ignored at the start, nested repositories.
+//! Stores a set of paths on disk, such as the paths that were ignored at the start; a directory stands for everything in it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,7 +9,7 @@ use super::nul_records;
 use crate::git::without_slash;
 use crate::safe_write;
 
-/// Paths; a directory stands for everything in it.
+/// A set of paths; a directory stands for everything in it.
 #[derive(Debug, Default)]
 pub(super) struct PathSet(HashSet<PathBuf>);
 

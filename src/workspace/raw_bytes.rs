@@ -1,4 +1,5 @@
-//! What no tree object holds: the bytes of files that a checkout would write otherwise, empty directories.
+//! Saves and restores what a tree object cannot hold: empty directories, and raw bytes where a checkout would write different
+//! ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +15,11 @@ use super::{Workspace, nul_records};
 use crate::git::{Conversion, LineEnds, PathChange, attributes_convert};
 use crate::{safe_read, safe_write};
 
-/// A file this small is copied, as long as all copies together stay below the other limit.
+/// The size limits of copies: for one file, and for all copies together.
 pub(super) const SMALL: u64 = 1024 * 1024;
 pub(super) const TOGETHER: u64 = 32 * 1024 * 1024;
 
-/// The version of a file whose raw bytes are kept.
+/// The version of a file whose raw bytes are saved.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Version {
     path: PathBuf,
@@ -31,18 +32,18 @@ impl Version {
     }
 }
 
-/// How the bytes of a file come back.
+/// How to restore the bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bytes {
-    /// As a checkout writes them, but for the line ends.
+    /// Write what a checkout writes, but with these line endings.
     With(LineEnds),
-    /// From the copy of this number.
+    /// Copy them from the saved copy with this number.
     Copied(usize),
-    /// As a checkout writes them: there was no room for a copy.
+    /// Write what a checkout writes, because there was no room for a copy.
     Uncopied,
 }
 
-/// Adds to the raw bytes that are kept.
+/// Adds files to the saved raw bytes.
 struct Collector<'a> {
     workspace: &'a Workspace,
     record: Vec<u8>,
@@ -55,18 +56,18 @@ impl Workspace {
         self.dir.join("raw-bytes")
     }
 
-    /// Is there while git may change bytes between the work tree and its objects.
+    /// A file that exists while git may convert content between the work tree and its objects.
     fn converting_mark(&self) -> PathBuf {
         self.raw_bytes_dir().join("converting")
     }
 
-    /// From here on files are written as the configuration asked for at the start, whatever an agent makes of that.
+    /// Makes our git calls use the conversion settings from the start of the run, whatever an agent changes in the configuration.
     pub fn pin_conversion(&mut self) {
         let settings = fs::read_to_string(self.raw_bytes_dir().join("settings")).unwrap_or_default();
         self.repo.git = self.repo.git.clone().with_config(settings.lines().map(str::to_owned));
     }
 
-    /// Keeps what the initial state cannot: `changes` are the user's uncommitted files.
+    /// Saves what the initial commit cannot hold. `changes` are the user's uncommitted files.
     pub(super) async fn keep_raw_bytes(&self, changes: &[PathChange], scan: &TreeScan) -> Result<()> {
         let dir = self.raw_bytes_dir();
         fs::create_dir_all(&dir)?;
@@ -74,7 +75,7 @@ impl Workspace {
         self.keep_modes(&scan.modes)?;
         let conversion = self.repo.conversion().await?;
         fs::write(dir.join("settings"), conversion.settings().join("\n"))?;
-        // A start that was cut short may have left some.
+        // An interrupted start may have left entries in the file.
         fs::write(dir.join("files"), "")?;
         if !scan.converting && !conversion.is_possible() {
             return Ok(());
@@ -86,12 +87,12 @@ impl Workspace {
         collector.save()
     }
 
-    /// Whether git may change bytes between the work tree and its objects.
+    /// Whether git may convert content between the work tree and its objects.
     pub(super) fn is_converting(&self) -> bool {
         self.converting_mark().exists()
     }
 
-    /// Keeps the bytes of files that were changed since: a later rollback is to give them back as they are now.
+    /// Saves the bytes of files that have changed since, so that a later rollback restores them as they are now.
     pub(crate) async fn keep_more_raw_bytes(&self, changes: &[PathChange]) -> Result<()> {
         self.keep_more_modes(changes)?;
         let ruled = changes.iter().any(is_attributes);
@@ -113,13 +114,13 @@ impl Workspace {
         let mut collector = Collector { workspace: self, record: vec![0, 0], next, room: TOGETHER.saturating_sub(used) };
         collector.add_copies(changes)?;
         if ruled {
-            // Under other rules, other files are not what a checkout would write.
+            // With changed attributes, a checkout may write different bytes for files that have not changed.
             collector.add_unlike(self.repo.conversion().await?).await?;
         }
         collector.save()
     }
 
-    /// After files were restored from trees: restores the original bytes of those whose raw bytes are kept.
+    /// After files were restored from trees: restores the original bytes of those whose raw bytes are saved.
     pub(crate) async fn restore_raw_bytes(&self, restored: &[PathChange]) -> Result<()> {
         let kept_bytes = self.kept_bytes();
         let mut rewritten = Vec::new();
@@ -139,21 +140,22 @@ impl Workspace {
             return Ok(());
         }
         if self.is_unconverted() {
-            // It takes the filter that has failed to tell git otherwise; the bytes are the right ones all the same.
+            // To refresh the index, git would have to run the filter that failed. The bytes on disk are right in any case.
             return Ok(());
         }
-        // git takes a file for modified that is longer or shorter than it remembers.
+        // Without this, git would consider a file modified whose length differs from the one in the index.
         self.repo.record(&self.private_index(), &rewritten).await
     }
 
-    /// Those of the files that were just written without a filter that now hold what git stores: no copy of their bytes is kept.
+    /// The files, among those just written without a filter, that now contain what git stores, because their bytes were not
+    /// copied.
     pub(super) fn not_copied(&self, written: &[PathChange]) -> Vec<PathBuf> {
         let kept_bytes = self.kept_bytes();
         let there = written.iter().filter(|change| change.new_mode != 0).map(Version::after);
         there.filter(|version| kept_bytes.get(version) == Some(&Bytes::Uncopied)).map(|version| version.path).collect()
     }
 
-    /// Makes the directories again that were empty at the start. One that has become a file or a link is no business of ours.
+    /// Recreates the directories that were empty at the start, unless a file or a symbolic link has taken their place.
     pub(super) fn restore_empty_directories(&self) {
         let top = &self.repo.place.top;
         for path in nul_records::fields(&fs::read(self.raw_bytes_dir().join("empty")).unwrap_or_default()).filter(|path| !path.is_empty()) {
@@ -179,7 +181,7 @@ impl Workspace {
             let version = Version { path: nul_records::path(path), oid: String::from_utf8_lossy(oid).into_owned() };
             Some((version, Bytes::parse(std::str::from_utf8(bytes).ok()?)?))
         };
-        // A record ends with an empty field, so that one that was cut short spoils no other.
+        // Each record ends with an empty field, so that an incomplete record does not damage the next one.
         fields.split(|field| field.is_empty()).filter_map(parse).collect()
     }
 }
@@ -189,7 +191,7 @@ impl Collector<'_> {
         versions(changes).try_for_each(|version| self.add_copy(&version))
     }
 
-    /// Every file of our index that a checkout would write with other bytes.
+    /// Adds every file of our index for which a checkout would write different bytes.
     async fn add_unlike(&mut self, conversion: Conversion) -> Result<()> {
         for file in self.workspace.repo.unlike_checkout(&self.workspace.private_index(), conversion).await? {
             let version = Version { path: file.path, oid: file.oid.to_string() };
@@ -201,7 +203,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// A copy, where there is room for one.
+    /// Adds a copy of a file, if there is room.
     fn add_copy(&mut self, version: &Version) -> Result<()> {
         let path = self.workspace.repo.place.top.join(&version.path);
         let Ok(meta) = path.symlink_metadata() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Turning a directory back into what it was, after its snapshot is under a ref.
+//! Restores the work tree to an earlier state, after its snapshot is under a ref.
 
 use anyhow::Result;
 
@@ -8,8 +8,8 @@ use super::{Moment, Notice, Workspace};
 use crate::git::{Oid, PathChange, Reach, Written, without_slash};
 
 impl Workspace {
-    /// Switches the work tree from `tree` to `base`; they differ by `changes`. Files that were written after `since` may need
-    /// their raw bytes restored.
+    /// Switches the work tree from `tree` to `base`, which differ by `changes`. The raw bytes of files that were written after
+    /// `since` are restored too.
     pub(crate) async fn restore(
         &self,
         tree: &Oid,
@@ -26,7 +26,7 @@ impl Workspace {
         let ignored = if since == Moment::Attempt { Treatment::BackTo(since) } else { Treatment::KeepEdits };
         notices.extend(self.restore_ignored(ignored, label)?);
         if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
-            // With the agent's ignore rules gone, files that they hid are untracked now.
+            // Files that the agent's ignore rules hid are untracked now that those rules are gone.
             self.move_untracked_aside(label, notices).await?;
         }
         Ok(())
@@ -35,7 +35,7 @@ impl Workspace {
     /// Switches the work tree by `changes`, without filters and encodings where those fail.
     pub(super) async fn switch_by_git(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
         let Switch { from, to, changes, reach, .. } = *switch;
-        // A filter that has failed or hung once is not tried again.
+        // A filter that failed or hung once is not tried again.
         let plain = self.is_unconverted();
         let written = self.index_repo().switch_tree(&self.private_index(), from, to, reach).await?;
         let paths = if plain || written == Written::Unfiltered { self.not_copied(changes) } else { Vec::new() };
@@ -45,8 +45,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// What no tree holds, after the work tree was switched by `back`: bytes, empty directories, permissions as they were at the
-    /// moment `modes`, and what a sparse checkout leaves out.
+    /// Restores what a tree cannot hold after the work tree was switched by `back`: raw bytes, empty directories, the permissions
+    /// of the moment `modes`, and the absence of files that a sparse checkout leaves out.
     pub(crate) async fn restore_beyond_trees(
         &self,
         back: &[PathChange],
@@ -63,7 +63,7 @@ impl Workspace {
     }
 
     async fn move_untracked_aside(&self, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
-        // Not by `git status`, which runs filters on files that it does not know.
+        // `git status` would run filters on files that are not in the index.
         for path in self.index_repo().untracked(&self.private_index()).await? {
             if !self.known_nested().covers(without_slash(&path)) && !self.protected().covers(without_slash(&path)) {
                 let to = self.move_aside(without_slash(&path), label)?;

@@ -1,5 +1,5 @@
-//! Edits that git does not see: it compares the times of a file by whole seconds, so one that is edited twice within a second, keeps its
-//! length, and has its time of modification set back is the same file for git.
+//! Finds edits that git does not see. git compares the times of a file in whole seconds. If a file is edited twice within a
+//! second, keeps its length and has its mtime reset, git considers it unchanged.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -13,16 +13,16 @@ use super::Workspace;
 use crate::git::{Noted, RecentFile, changed_since};
 
 impl Workspace {
-    /// Before a walk: has git look at the files again that were edited in the second in which the index was written.
+    /// Called before a scan: makes git check files again that were edited in the second in which the index was written.
     pub(super) async fn doubt_recent_files(&self, index: &Path) -> Result<()> {
         let files = edited_unseen(&self.repo.place.top, index);
         if files.is_empty() { Ok(()) } else { self.index_repo().look_again(index, &files).await }
     }
 }
 
-/// The files that git would take for unchanged, although they were changed at another nanosecond than the index knows.
+/// The files that git would consider unchanged, although the nanoseconds of their ctime differ from those in the index.
 fn edited_unseen(top: &Path, index: &Path) -> Vec<RecentFile> {
-    // Later edits have later seconds. The one before counts, too: files were looked at before the index was written.
+    // Later edits have a later second. The second before counts too, because git reads files before it writes the index.
     let written = fs::metadata(index).ok().and_then(|meta| u32::try_from(meta.mtime()).ok());
     let (Some(written), Ok(bytes)) = (written, fs::read(index)) else { return Vec::new() };
     let is_unseen = |file: &RecentFile| {
@@ -30,7 +30,7 @@ fn edited_unseen(top: &Path, index: &Path) -> Vec<RecentFile> {
         let is_same =
             |meta: &Metadata| (meta.ctime(), meta.mtime(), meta.len()) == (i64::from(second), i64::from(modified), u64::from(size));
         let meta = top.join(OsStr::from_bytes(&file.path)).symlink_metadata().ok().filter(is_same);
-        // git itself looks at files that were modified when the index was written, or later.
+        // git itself checks files that were modified when the index was written, or later.
         modified < written && meta.is_some_and(|meta| meta.ctime_nsec() != i64::from(nanosecond))
     };
     changed_since(&bytes, written.saturating_sub(1)).into_iter().filter(is_unseen).collect()

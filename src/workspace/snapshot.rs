@@ -1,4 +1,4 @@
-//! The work tree as a tree object, by one walk on the private index; the rare cases are found in what changed.
+//! Turns the work tree into a tree object, with one `git add` on the private index, and handles the files that git cannot add.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,22 +19,22 @@ use crate::git::{Answer, GitError, Head, Oid, PathChange, Repo, Tolerance, TreeE
 
 /// The mode of a submodule in a tree.
 pub(crate) const GITLINK: u32 = 0o160_000;
-/// Long enough for most trees; after that it is worth a look why.
+/// The time after which a scan is checked for files that block git. Most scans finish earlier.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// No filter takes this long for one walk, unless it hangs.
+/// The time after which a filter counts as hanging.
 const FILTER_PATIENCE: Duration = Duration::from_mins(10);
-/// How deep unreadable directories may be nested.
+/// The limit for how deep unreadable directories can be nested.
 const ROUNDS: u32 = 20;
 
-/// The file that lists what was ignored at the start; the first look at a directory writes it before anything else.
+/// The file that lists the paths ignored at the start. The first look at a directory writes it before anything else.
 pub(super) const IGNORED: &str = "ignored";
 
-/// Whether a run with files in `dir` has looked at its work tree.
+/// Whether the run with records in `dir` has already recorded its work tree.
 pub(crate) fn has_looked(dir: &Path) -> bool {
     dir.join(IGNORED).exists()
 }
 
-/// When this process has last looked for ignored files.
+/// When this process last listed ignored files.
 #[derive(Debug, Default)]
 pub(super) enum Listed {
     #[default]
@@ -47,21 +47,21 @@ pub(super) enum Listed {
 /// The work tree at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// Everything that git can keep.
+    /// The tree of all files that git can store.
     pub tree: Oid,
-    /// How it differs from the tree that it was compared with.
+    /// The changes from the tree that it was compared with.
     pub changes: Vec<PathChange>,
-    /// Repositories that somebody made inside the work tree since the start, which git would record without their files.
+    /// Repositories created inside the work tree since the start, which git would record without their files.
     pub nested: Vec<PathBuf>,
-    /// What git said about paths that it could not keep.
+    /// git's messages about paths that it could not store.
     pub unkept: Option<String>,
-    /// What git said about directories that it could not look into, and that were not so at the start.
+    /// git's messages about directories that it could not read but could read at the start.
     pub unopened: Option<String>,
-    /// Why files are in the tree byte for byte, where git would have converted them: a filter or an encoding has failed.
+    /// The error of a filter or an encoding, if files had to be stored byte for byte because of it.
     pub unconverted: Option<String>,
 }
 
-/// What a walk has put into the index.
+/// The result of adding all files to the index.
 struct Walk {
     tree: Oid,
     nested: Vec<PathBuf>,
@@ -71,7 +71,7 @@ struct Walk {
 }
 
 impl Snapshot {
-    /// Refuses to go on with files that no rollback could bring back.
+    /// Refuses to continue if there are files that no rollback could restore.
     pub fn check_whole(&self) -> Result<()> {
         let Some(unkept) = self.trouble() else { return Ok(()) };
         bail!(
@@ -80,7 +80,7 @@ impl Snapshot {
         )
     }
 
-    /// Why the tree is not what `git add` makes of the work tree, if it is not.
+    /// The reason why the tree differs from what `git add` should make of the work tree, if it does.
     pub fn trouble(&self) -> Option<&str> {
         self.unkept.as_deref().or(self.unconverted.as_deref())
     }
@@ -91,7 +91,7 @@ impl Workspace {
         self.record_file(IGNORED)
     }
 
-    /// A record of the directory: of a private clone it is out of the agent's reach.
+    /// The path of a record about the workspace. For a private clone it is out of the agent's reach.
     fn record_file(&self, name: &str) -> PathBuf {
         match self.kind {
             WorkspaceKind::InPlace => self.dir.join(name),
@@ -107,13 +107,13 @@ impl Workspace {
         self.record_file("nested")
     }
 
-    /// Remembers the repositories that were in the work tree before the run: they are the user's.
+    /// Records the repositories that were in the work tree before the run, and so belong to the user.
     pub(super) fn save_nested(&self, nested: &[PathBuf]) -> Result<()> {
         Ok(PathSet::new(nested.iter().cloned()).save(&self.known_nested_file())?)
     }
 
-    /// Follows the branch to a checkpoint of this directory: nothing is left under way, HEAD is on the branch, ignored files are
-    /// back, the index is that of the checkpoint. Doing it twice is harmless.
+    /// Brings the workspace in line with a landed checkpoint: no operation is under way, HEAD is on the branch, deleted ignored
+    /// files are restored, and the index matches the checkpoint. Repeating it is harmless.
     pub(crate) async fn follow_landing(&self, snapshot: &Snapshot, head: Option<&Head>, label: &str) -> Result<Vec<Notice>> {
         let mut notices = self.clean_git_state(head, label).await?;
         notices.extend(self.restore_ignored(Treatment::KeepEdits, label)?);
@@ -133,7 +133,7 @@ impl Workspace {
         Ok(Snapshot { tree: self.repo.tree_of(commit).await?, changes, nested, unkept: None, unopened: None, unconverted: None })
     }
 
-    /// What a landed attempt left beside its checkpoint is part of the work tree from now on, and no later rollback's business.
+    /// Records the nested repositories and ignored files that a landed attempt left, so that no later rollback touches them.
     async fn take_note_of(&self, snapshot: &Snapshot) -> Result<()> {
         self.know_nested(&snapshot.nested)?;
         let rules = |change: &PathChange| change.path.file_name().is_some_and(|name| name == ".gitignore");
@@ -143,9 +143,9 @@ impl Workspace {
         Ok(())
     }
 
-    /// Looks for ignored files before an attempt, and gives those that an earlier attempt of this process may have made. What is found
-    /// before the first attempt of a process may be the user's, made since the last process ended: it is protected, as are
-    /// repositories.
+    /// Lists ignored files before an attempt. Returns those that an earlier attempt of this process may have created. Ignored
+    /// files and nested repositories found before the first attempt of a process may be the user's, created since the last
+    /// process ended, so they are protected.
     pub(super) async fn list_ignored(&self) -> Result<Vec<PathBuf>> {
         let listed = self.note_listing(Listed::BeforeAnAttempt);
         match (listed, self.kind) {
@@ -166,7 +166,7 @@ impl Workspace {
         }
     }
 
-    /// Notes when ignored files were looked for, and says what was noted before.
+    /// Notes when ignored files were listed. Returns what was noted before.
     pub(super) fn note_listing(&self, listed: Listed) -> Listed {
         mem::replace(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner), listed)
     }
@@ -177,7 +177,7 @@ impl Workspace {
         self.save_protected(&protected)
     }
 
-    /// Directories of the user's that nobody but another user may look into: an attempt cannot do so either.
+    /// Protects directories that belong to another user and that we cannot read: an attempt cannot read them either.
     pub(super) fn protect_unopened(&self, snapshot: &Snapshot) -> Result<()> {
         let Some(errors) = &snapshot.unopened else { return Ok(()) };
         let mut protected = self.protected();
@@ -202,12 +202,12 @@ impl Workspace {
         PathSet::load(&self.protected_file()).unwrap_or_default()
     }
 
-    /// Takes a snapshot and compares it with `against`, which is also what a lost private index starts from.
+    /// Takes a snapshot and compares it with `against`. A missing private index is first created from `against`.
     pub(crate) async fn snapshot(&self, against: &Oid) -> Result<Snapshot> {
         self.snapshot_from_walk(None, against).await
     }
 
-    /// The same, if the walk may have been made already: this is what git answered.
+    /// The same, where the scan may have been done already; `walked` is its result.
     pub(crate) async fn snapshot_from_walk(&self, walked: Option<Answer>, against: &Oid) -> Result<Snapshot> {
         let index = self.private_index();
         if !index.exists() {
@@ -232,8 +232,8 @@ impl Workspace {
         Ok(Snapshot { tree, changes, nested, unkept, unopened, unconverted })
     }
 
-    /// The snapshot of a work tree that is about to be turned back: what git cannot keep is moved into the run's directory, so that
-    /// no later attempt finds it.
+    /// The snapshot of a work tree that is about to be restored. Files that git cannot store are moved into the run's directory,
+    /// so that no later attempt finds them.
     pub(crate) async fn snapshot_to_leave(
         &self,
         walked: Option<Answer>,
@@ -246,14 +246,14 @@ impl Workspace {
             self.move_unkept_aside(&unkept, label, notices).await?;
             snapshot = self.snapshot(against).await?;
         }
-        // What could not be moved either has been named.
+        // Files that could not be moved either are reported already.
         let is_named = notices.iter().any(|notice| matches!(notice, Notice::Unkept { .. }));
         notices.extend(snapshot.unkept.clone().filter(|_| !is_named).map(|error| Notice::Unkept { error }));
         notices.extend(snapshot.unconverted.clone().map(|error| Notice::Unconverted { error }));
         Ok(snapshot)
     }
 
-    /// Moves everything into the run's directory that git could not add, for reasons that it has given in `errors`.
+    /// Moves all files into the run's directory that git could not add; `errors` are git's messages about them.
     pub(crate) async fn move_unkept_aside(&self, errors: &str, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         let top = &self.repo.place.top;
         let (known, protected) = (self.known_nested(), self.protected());
@@ -267,14 +267,14 @@ impl Workspace {
                 Ok(to) => notices.push(Notice::UnkeptMoved { path: shown, to: to.display().to_string() }),
                 Err(error) => notices.push(Notice::Unkept { error: format!("{error:#}") }),
             }
-            // As git does with the directories of a file that it removes.
+            // Removes directories that have become empty, as git does when it removes a file.
             let _ =
                 path.ancestors().skip(1).take_while(|dir| !dir.as_os_str().is_empty()).try_for_each(|dir| fs::remove_dir(top.join(dir)));
         }
         Ok(())
     }
 
-    /// Builds the snapshot from a finished `git status`, without a second walk. Returns none if a walk is needed after all.
+    /// Builds the snapshot from a finished `git status`, without a second scan. Returns none if a scan is needed after all.
     pub(super) async fn snapshot_from_status(&self, entries: &[TreeEntry], against: &Oid) -> Result<Option<Snapshot>> {
         let mut paths = Vec::new();
         for entry in entries {
@@ -299,10 +299,11 @@ impl Workspace {
         Ok(if self.unregistered_gitlinks(&changes).is_empty() { snapshot(tree, changes) } else { None })
     }
 
-    /// The walk itself. A repository without commits makes git give up on everything, so those are found and left out.
+    /// Adds all files to the index. A nested repository without commits makes `git add` fail completely, so those are found and
+    /// left out.
     async fn add_everything(&self, walked: Option<Answer>, index: &Path, seed: &Oid) -> Result<Walk> {
         let walked = if self.is_unconverted() {
-            // The last walk stored files without their filters. Git would trust those entries by their times, so this walk starts
+            // The last scan stored files without their filters. git would trust those entries by their times, so this scan starts
             // from an index without them; the filters may work again.
             fs::remove_dir_all(self.unconverted_dir())?;
             fs::remove_file(index)?;
@@ -316,7 +317,7 @@ impl Workspace {
             None => self.add_patiently(index).await?,
         };
         for _ in 0..ROUNDS {
-            // git only warns about a directory that it may not enter, and takes it for an empty one.
+            // git only warns about a directory that it may not enter, and treats it as empty.
             if !self.open_up(&answer.errors()) && !self.clear_broken(&answer.errors())? {
                 break;
             }
@@ -334,7 +335,7 @@ impl Workspace {
         let tree = match repo.write_tree(index).await {
             Ok(tree) => tree,
             Err(_) => {
-                // A gc swept objects that only the private index named: build it anew.
+                // A gc removed objects that only the private index referred to, so the index is rebuilt.
                 fs::remove_file(index)?;
                 repo.read_tree(index, seed).await?;
                 let again = repo.add_all(index, &nested, Tolerance::SkipUnaddable).await?;
@@ -347,8 +348,9 @@ impl Workspace {
         Ok(Walk { tree, nested, unkept, unopened, unconverted })
     }
 
-    /// After a walk that failed: adds everything but nested repositories and single files that git cannot add. Where a filter or an
-    /// encoding keeps git from adding anything, files are added byte for byte. Gives the nested repositories, and what git said.
+    /// After a scan that failed: adds everything except nested repositories and single files that git cannot add. If a filter or
+    /// an encoding keeps git from adding anything, files are added byte for byte. Returns the nested repositories, and git's
+    /// messages.
     async fn add_what_can_be(&self, failed: Answer, index: &Path) -> Result<(Vec<PathBuf>, Option<String>, Option<String>)> {
         let unkept = |answer: &Answer| (answer.code != 0).then(|| answer.errors());
         let why = if failed.is_too_late() {
@@ -374,13 +376,13 @@ impl Workspace {
         Ok((nested, answer))
     }
 
-    /// From here on, until the next walk, indexes are written without filters, encodings and conversion of line ends.
+    /// Switches filters, encodings and line-ending conversion off for index operations, until the next scan.
     fn make_unconverted(&self) -> Result<Repo> {
         self.repo.make_unconverted(&self.unconverted_dir())
     }
 
-    /// The repository for work on indexes: whenever git writes one, it may read files again, through filters and encodings. If those
-    /// have failed in the last walk, it is the repository without them.
+    /// The repository for index operations. Whenever git writes an index, it may read files again through filters and encodings.
+    /// If those failed in the last scan, this is the repository without them.
     pub(crate) fn index_repo(&self) -> Repo {
         if self.is_unconverted() { self.repo.unconverted(&self.unconverted_dir()) } else { self.repo.clone() }
     }
@@ -389,13 +391,13 @@ impl Workspace {
         self.dir.join("unconverted")
     }
 
-    /// Whether the last walk had to do without filters and encodings.
+    /// Whether the last scan had to do without filters and encodings.
     pub(super) fn is_unconverted(&self) -> bool {
         self.unconverted_dir().exists()
     }
 
-    /// A FIFO in the place of a rules file blocks git forever: when a walk takes long, they are looked for and moved. So does a
-    /// filter that hangs: it is given up.
+    /// Adds all files to the index, and deals with whatever blocks git. A FIFO in place of a `.gitignore` blocks git forever: if
+    /// the scan takes long, such files are found and moved. A filter that hangs is abandoned.
     pub(super) async fn add_patiently(&self, index: &Path) -> Result<Answer> {
         self.doubt_recent_files(index).await?;
         loop {
@@ -415,7 +417,7 @@ impl Workspace {
         }
     }
 
-    /// Gives us the permission to read what git could not; says whether there was anything.
+    /// Makes files and directories readable that git could not read. Returns whether there were any.
     fn open_up(&self, errors: &str) -> bool {
         let mut opened = false;
         for path in denied(errors).map(|path| self.repo.place.top.join(path)) {
@@ -427,7 +429,7 @@ impl Workspace {
         opened
     }
 
-    /// Moves an invalid `.git` aside: git refuses to add anything while one is there. Returns whether it found one.
+    /// Moves an invalid `.git` aside, because git refuses to add anything while it exists. Returns whether it found one.
     fn clear_broken(&self, errors: &str) -> Result<bool> {
         let broken = errors.lines().filter_map(|line| line.strip_prefix("fatal: '")?.strip_suffix("' not recognized as a git repository"));
         let mut cleared = false;
@@ -445,7 +447,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// New gitlinks that `.gitmodules` does not know are repositories that somebody made inside the work tree.
+    /// New gitlinks that `.gitmodules` does not list: repositories that were created inside the work tree.
     fn unregistered_gitlinks(&self, changes: &[PathChange]) -> Vec<PathBuf> {
         let links: Vec<&PathChange> = changes.iter().filter(|c| c.new_mode == GITLINK && c.old_mode != GITLINK).collect();
         if links.is_empty() {
@@ -455,7 +457,8 @@ impl Workspace {
         links.into_iter().filter(|link| !registered.contains(&link.path)).map(|link| link.path.clone()).collect()
     }
 
-    /// What the user has committed is tracked, even if it is ignored: the private index must know it as git's own does.
+    /// Resets the private index to the user's new commit: files in it are tracked even if they are ignored, as in git's own
+    /// index.
     pub(crate) async fn reset_private_index_to(&self, moved: Option<&Oid>) -> Result<()> {
         match moved {
             Some(tip) => self.index_repo().read_tree(&self.private_index(), tip).await,
@@ -464,12 +467,12 @@ impl Workspace {
     }
 }
 
-/// The repositories that git sees inside a work tree and does not look into.
+/// The nested repositories that git finds and does not look into.
 async fn nested_in(repo: &Repo, index: &Path) -> Result<Vec<PathBuf>> {
     Ok(repo.status(index).await?.iter().filter_map(nested).collect())
 }
 
-/// The path of a repository that git does not look into, if the entry is one.
+/// The path of a nested repository that git does not look into, if the entry is one.
 pub(super) fn nested(entry: &TreeEntry) -> Option<PathBuf> {
     match entry {
         TreeEntry::Untracked(path) if is_opaque_directory(path) => Some(without_slash(path).to_owned()),
@@ -477,13 +480,13 @@ pub(super) fn nested(entry: &TreeEntry) -> Option<PathBuf> {
     }
 }
 
-/// The paths that git was not allowed to read, from its errors.
+/// The paths in git's errors that it had no permission to read.
 fn denied(errors: &str) -> impl Iterator<Item = &str> {
     let denied = errors.lines().filter(|line| line.ends_with("Permission denied"));
     denied.filter_map(|line| line.split_once(['\'', '"']).and_then(|(_, rest)| rest.split_once(['\'', '"'])).map(|(path, _)| path))
 }
 
-/// A walk that exceeded its time limit is a walk that failed.
+/// Treats a scan that exceeded its time limit as one that failed.
 fn late_or(answer: Result<Answer>) -> Result<Answer> {
     answer.or_else(|error| match GitError::of_time_limit(&error) {
         Some(late) => Ok(Answer::too_late(&late.to_string())),

@@ -1,4 +1,4 @@
-//! FIFOs, sockets and devices in the work tree: git cannot keep them, and some of them block it forever.
+//! Finds FIFOs, sockets and devices in the work tree, which git cannot store and some of which block it forever.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// Whether a path is neither file, directory nor link.
+/// Whether a path is a FIFO, a socket or a device.
 pub(super) fn is_special(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| {
         let kind = meta.file_type();
@@ -14,12 +14,12 @@ pub(super) fn is_special(path: &Path) -> bool {
     })
 }
 
-/// Whether git would wait for somebody to write into it.
+/// Whether git would block on reading this path.
 pub(super) fn is_blocking(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == ".gitignore" || name == ".gitattributes") && is_special(path)
 }
 
-/// All such paths below a directory, from there, found off the runtime.
+/// All such paths below a directory, relative to it. The search runs off the async runtime.
 pub(super) async fn find(top: &Path, which: fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let top = top.to_owned();
     let found = tokio::task::spawn_blocking(move || {

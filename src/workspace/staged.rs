@@ -1,4 +1,4 @@
-//! What the repository's own index holds beside what we have put there: what somebody has staged.
+//! Finds content that was staged in the repository's own index by the user or the agent.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 use super::{Workspace, index};
 use crate::git::{GitError, Oid, stale};
 
-/// Marks the extension of an index in which git notes the trees that it stands for.
+/// The signature of the index extension in which git caches tree ids.
 const TREE: &[u8] = b"TREE";
-/// A bigger index is not looked into.
+/// A bigger index is not searched for cached trees.
 const SMALL_INDEX: u64 = 64 * 1024 * 1024;
 
 impl Workspace {
-    /// What is staged in the repository's own index, if that is neither what is in the work tree nor what was there before.
+    /// A commit of what is staged in the repository's own index, if that differs both from the work tree and from `base`.
     pub(crate) async fn staged(&self, work: &Oid, base: &Oid) -> Result<Option<Oid>> {
         let (index, copy) = (self.real_index(), self.dir.join("index.agent"));
         if !index.exists() || caches(&index, work) {
@@ -29,7 +29,7 @@ impl Workspace {
             }
             None => {
                 let tree = self.tree_of_conflicts(&copy).await?;
-                // Garbage, or full of conflicts: what no tree says of it may be looked into.
+                // The index is damaged or has conflicts. The user can look at what the tree does not contain.
                 stale::move_aside(&copy, &self.moved_dir("index"))?;
                 let Some(tree) = tree else { return Ok(None) };
                 tree
@@ -41,7 +41,7 @@ impl Workspace {
         self.repo.commit(&tree, &[base], "what was staged\n").await.map(Some)
     }
 
-    /// The tree that an index stands for; none if git says twice that it stands for none.
+    /// The tree of an index; none if git reports twice that it has none.
     async fn tree_of_index(&self, index: &Path) -> Result<Option<Oid>> {
         for _ in 0..2 {
             match self.index_repo().write_tree(index).await {
@@ -53,8 +53,8 @@ impl Workspace {
         Ok(None)
     }
 
-    /// A tree of an index with conflicts: what is staged beside them, and every version of a file in conflict under a name of its own.
-    /// Without it, a `git gc` would take what is staged nowhere else.
+    /// A tree of an index with conflicts: its regular entries, and every version of a conflicting file under a name of its own.
+    /// Without it, `git gc` would delete content that is staged nowhere else.
     async fn tree_of_conflicts(&self, index: &Path) -> Result<Option<Oid>> {
         let flat = self.dir.join("index.flat");
         let _ = fs::remove_file(&flat);
@@ -67,7 +67,7 @@ impl Workspace {
         Ok(tree)
     }
 
-    /// Whether the repository's index stands for this commit. `git status` may have written it again, with other times.
+    /// Whether the repository's index matches this commit. `git status` may have rewritten it with other times.
     pub(crate) async fn index_is_at(&self, commit: &Oid) -> Result<bool> {
         if self.index_is_ours() {
             return Ok(true);
@@ -81,20 +81,20 @@ impl Workspace {
         Ok(stands)
     }
 
-    /// Whether an index holds just what a commit does. One that is none, or full of conflicts, is for the long way to look into.
+    /// Whether an index matches a commit exactly. False for a damaged index or one with conflicts, which the caller handles
+    /// separately.
     pub(crate) async fn stands_for(&self, index: &Path, commit: &Oid) -> Result<bool> {
         let tree = if index.exists() { self.repo.write_tree(index).await.ok() } else { None };
         Ok(tree.is_some() && tree == Some(self.repo.tree_of(commit).await?))
     }
 
-    /// Whether the repository's index is the one that we have put there, to the byte.
+    /// Whether the repository's index is byte for byte the one that git-ralph installed.
     pub(crate) fn index_is_ours(&self) -> bool {
         same_bytes(&self.real_index(), &self.private_index()).unwrap_or(false)
     }
 }
 
-/// Whether an index says that it stands for a tree, in the extension in which git notes that, as it does with every commit. Saves a
-/// process; no is always a safe answer.
+/// Whether the index caches this tree as its root, as git does on every commit. Saves a process; "no" is always a safe answer.
 fn caches(index: &Path, tree: &Oid) -> bool {
     let hex = tree.as_str();
     let oid: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()).collect();
@@ -103,7 +103,7 @@ fn caches(index: &Path, tree: &Oid) -> bool {
     fs::read(index).is_ok_and(|bytes| cached_root(&bytes).is_some_and(|rest| rest.starts_with(&oid)))
 }
 
-/// What follows the counts of the root in the extension `TREE`: its object id, if the root is valid.
+/// The bytes after the counts of the root in the `TREE` extension, which begin with its object id if the root is valid.
 fn cached_root(index: &[u8]) -> Option<&[u8]> {
     let start = index.windows(TREE.len()).rposition(|window| window == TREE)?;
     let root = index.get(start + TREE.len() + 4..)?.strip_prefix(b"\0")?;

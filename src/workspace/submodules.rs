@@ -1,4 +1,4 @@
-//! Submodules: their HEAD and dirty files are kept in a ref of the submodule itself, and put back with everything else.
+//! Saves HEAD and modified files of submodules under refs in the submodules themselves, and restores them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::free_name::free_name;
 use crate::git::{Git, Head, Oid, Place, Reach, RefList, RefUpdate, Repo, Spot, Tolerance};
 use crate::{safe_read, safe_write};
 
-/// A submodule that has been checked out, with where its record of one moment is kept.
+/// A submodule that is checked out, with the directory of its record for one moment.
 #[derive(Clone)]
 struct Submodule {
     path: PathBuf,
@@ -20,27 +20,28 @@ struct Submodule {
     dir: PathBuf,
 }
 
-/// What a submodule was like.
+/// The recorded state of a submodule.
 struct SubmoduleState {
     head: Head,
-    /// Everything in its work tree.
+    /// A commit of all files in its work tree.
     state: Oid,
-    /// The file that leads to its git directory.
+    /// The content of its `.git` file.
     link: Option<Vec<u8>>,
 }
 
-/// Which record of the submodules is meant.
+/// Identifies one record of the submodules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SubmoduleRecord<'a> {
-    /// That of a moment that a directory can be put back to.
+    /// The record of a moment to which a workspace can be restored.
     Of(Moment),
-    /// That of the first attempt above a checkpoint: as the checkpoint left them.
+    /// The record of the first attempt after a checkpoint: the submodules as the checkpoint left them.
     At(&'a Oid),
 }
 
 impl Workspace {
-    /// The submodules that git knows: `.gitmodules` names them and the index has them, or the user's index had them at the start. A
-    /// cloned repository may name anything. After a `git stash`, say, one may be there that no index names.
+    /// The submodules that git knows: those that both `.gitmodules` and the index list (a cloned repository may list anything),
+    /// and those in the user's index at the start. Also those that are checked out although no index lists them, for example
+    /// after a `git stash`.
     async fn submodules(&self, record: SubmoduleRecord<'_>) -> Result<Vec<Submodule>> {
         let dir = self.submodules_dir(record);
         let submodule = |path: PathBuf| Submodule { top: self.repo.place.top.join(&path), dir: dir.join(file_name(&path)), path };
@@ -66,17 +67,17 @@ impl Workspace {
         }
     }
 
-    /// The paths that `.gitmodules` names, if they lead nowhere out of the work tree.
+    /// The paths in `.gitmodules` that do not lead out of the work tree.
     pub(super) fn registered_submodules(&self) -> Vec<PathBuf> {
         registered(&self.repo.place.top)
     }
 
-    /// Keeps what every submodule is like before the run.
+    /// Saves the state of every submodule before the run.
     pub(super) async fn keep_submodules_at_start(&self) -> Result<()> {
         self.keep_submodules(SubmoduleRecord::Of(Moment::Start), SubmoduleRecord::Of(Moment::Start), "start").await
     }
 
-    /// Keeps what every submodule is like before the attempt with this label, which starts from `checkpoint`.
+    /// Saves the state of every submodule before the attempt with this label, which starts from `checkpoint`.
     pub(super) async fn keep_submodules_before(&self, checkpoint: &Oid, label: &str) -> Result<()> {
         let dir = self.dir.join("submodules");
         let first = !dir.join("last").exists();
@@ -89,7 +90,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Keeps what every submodule is like now. A state has a ref of its own, and one that is no other than the last needs none.
+    /// Saves the current state of every submodule. Each state gets a ref of its own, unless it equals the last one.
     async fn keep_submodules(&self, record: SubmoduleRecord<'_>, last: SubmoduleRecord<'_>, label: &str) -> Result<()> {
         let last = self.submodules_dir(last);
         for submodule in self.submodules(record).await? {
@@ -104,7 +105,7 @@ impl Workspace {
                 index::copy(&own, &submodule.dir.join("index.orig"))?;
             }
             let tree = self.tree_of_submodule(&inner, &submodule.dir).await?;
-            // A state that has been kept needs no second commit: every object would be one more to copy.
+            // A state that is saved already needs no second commit, which would only be one more object to copy.
             let known = known.filter(|known| known.head == inner.place.head);
             let is_kept = match &known {
                 Some(known) => {
@@ -130,8 +131,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Puts every submodule back that is not what the record says; what it had become is kept in the submodule, under a ref that is
-    /// called `rescue` if that is free.
+    /// Restores every submodule that differs from the record. Its changed state is saved in the submodule, under the ref `rescue`
+    /// or, if that exists, under a similar name.
     pub(crate) async fn restore_submodules(&self, record: SubmoduleRecord<'_>, rescue: &str) -> Result<Vec<Notice>> {
         let mut notices = Vec::new();
         for submodule in self.submodules(record).await? {
@@ -143,8 +144,8 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// After a landing: puts back the submodules that no index names and that the attempt has removed. One that is tracked may have been
-    /// removed on purpose.
+    /// Restores, after a landing, the submodules that no index lists and that the attempt removed. A tracked submodule may have
+    /// been removed on purpose.
     pub(super) async fn restore_removed_strays(&self, label: &str) -> Result<Vec<Notice>> {
         let record = SubmoduleRecord::Of(Moment::Attempt);
         let strays = self.stray_submodules(&self.submodules_dir(record));
@@ -161,8 +162,8 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// The link to the git directory is put back first. A repository that the attempt has made in the place of the submodule is moved
-    /// aside whole: it has none of the submodule's commits.
+    /// Restores the `.git` file of a submodule. If the attempt created another repository in its place, that is moved aside as a
+    /// whole, because it has none of the submodule's commits.
     fn relink(&self, submodule: &Submodule, link: &[u8]) -> Result<Option<Notice>> {
         let at = submodule.top.join(".git");
         if fs::read(&at).is_ok_and(|found| found == link) && at.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
@@ -183,7 +184,7 @@ impl Workspace {
             notices.extend(self.relink(submodule, link)?);
         }
         if Spot::in_top(&submodule.top).is_none_or(|spot| !is_git_dir(&spot.git_dir)) {
-            // Its git directory is gone, and was too big to be copied.
+            // The git directory is gone, and was too big to be copied.
             return Ok([notices, vec![Notice::NestedLost { path }]].concat());
         }
         let (inner, refs) = self.inside(&submodule.top).await?;
@@ -220,7 +221,7 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// The tree of everything in a submodule's work tree.
+    /// The tree of all files in a submodule's work tree.
     async fn tree_of_submodule(&self, inner: &Repo, dir: &Path) -> Result<Oid> {
         let index = dir.join("index");
         if !index.exists() {
@@ -239,7 +240,7 @@ impl Workspace {
         let git_dir = PathBuf::from(self.repo.git.elsewhere(top, None).call(["rev-parse", "--absolute-git-dir"]).line().await?);
         let git: Git = self.repo.git.elsewhere(top, Some(&git_dir));
         let place = Place { common_dir: git_dir.clone(), git_dir, top: top.to_owned(), head: self.repo.place.head.clone() };
-        // The submodule may have no identity of its own, and what is committed here is for nobody's history.
+        // The submodule may have no user identity configured, and these commits are not part of any real history.
         let mut inner = Repo { git, place }.under_stand_in();
         let refs = inner.refs().await?;
         inner.place.head = inner.head(&refs).await?;
@@ -247,14 +248,14 @@ impl Workspace {
     }
 }
 
-/// A commit of a submodule's work tree, above its HEAD and the given commits.
+/// A commit of a submodule's work tree, with its HEAD and the given commits as parents.
 async fn state_above(inner: &Repo, tree: &Oid, others: &[&Oid]) -> Result<Oid> {
     let head = inner.place.head.oid();
     let parents: Vec<&Oid> = head.into_iter().chain(others.iter().copied().filter(|oid| Some(*oid) != head)).collect();
     inner.commit(tree, &parents, "state of a submodule\n").await
 }
 
-/// The paths that `.gitmodules` names in a work tree, if they lead nowhere out of it.
+/// The paths in the `.gitmodules` of a work tree that do not lead out of it.
 pub(super) fn registered(top: &Path) -> Vec<PathBuf> {
     let modules = safe_read::text(&top.join(".gitmodules")).unwrap_or_default();
     let settings = modules.lines().filter_map(|line| line.split_once('='));
@@ -262,19 +263,19 @@ pub(super) fn registered(top: &Path) -> Vec<PathBuf> {
     paths.filter(|path| is_inside(top, path)).collect()
 }
 
-/// Whether a path from the top of a work tree leads to a place in it: by no `..`, by no link, not into git's own directory.
+/// Whether a path relative to a work tree stays inside it: it contains no `..`, no symbolic link and no `.git`.
 fn is_inside(top: &Path, path: &Path) -> bool {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if name != ".git");
     let is_link = |part: &Path| top.join(part).symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     path.components().next().is_some() && path.components().all(plain) && !path.ancestors().any(is_link)
 }
 
-/// A name that no ref has: an earlier run may have used the one that is wanted.
+/// A ref name that is not in use. An earlier run may have used the wanted one.
 fn unused(refs: &RefList, wanted: String) -> String {
     free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some())
 }
 
-/// A path as the name of a file.
+/// Encodes a path as a file name.
 pub(super) fn file_name(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('/', "%2F")
 }

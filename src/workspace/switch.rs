@@ -1,7 +1,8 @@
-//! Switching the work tree from one tree to another without overwriting what somebody writes meanwhile.
+//! Switches the work tree from one tree to another without overwriting edits that are made meanwhile.
 //!
-//! git checks every file and then writes all of them, and an edit in between is lost. So what is about to change is renamed out of
-//! the work tree first, and looked at once more: what is not as the snapshot has it is somebody's edit, and is kept.
+//! git first checks all files and then writes them; an edit in between is lost. So git-ralph first renames the files that are
+//! about to change out of the work tree, and then checks them once more. A file that differs from the snapshot has been edited,
+//! and is kept.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -15,35 +16,35 @@ use super::snapshot::GITLINK;
 use super::{Notice, Workspace};
 use crate::git::{Oid, PathChange, Reach};
 
-/// How often somebody may write where git is about to.
+/// The number of attempts, in case files are written where git is about to write.
 const TRIES: u32 = 5;
 
-/// One tree to be turned into another.
+/// A switch from one tree to another.
 pub(crate) struct Switch<'a> {
-    /// What is in the work tree, as the last snapshot says.
+    /// The current tree of the work tree, by the last snapshot.
     pub from: &'a Oid,
-    /// What shall be in it.
+    /// The wanted tree.
     pub to: &'a Oid,
-    /// How they differ.
+    /// The changes between them.
     pub changes: &'a [PathChange],
     pub reach: Reach,
-    /// Where what is in the way is moved.
+    /// The label of the directory that obstacles are moved to.
     pub label: &'a str,
 }
 
-/// When the last walk began, by the clock that files get their times from; none if that is not known.
+/// When the last scan began, by the clock of the file system; none if unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WalkBegan(Arc<Mutex<Option<(i64, i64)>>>);
 
 /// A file that was renamed out of the work tree.
 struct Aside {
     path: PathBuf,
-    /// The file right before, if the snapshot is known to hold it as it was then.
+    /// The metadata right before the rename, if the snapshot is known to contain the file in that state.
     in_snapshot: Option<Metadata>,
 }
 
 impl Aside {
-    /// Whether the file is still what the snapshot holds, as far as that can be told without git.
+    /// Whether the file is still as in the snapshot, judged by its metadata without git.
     fn is_unchanged(&self, dir: &Path) -> bool {
         let looks = |meta: &Metadata| (meta.ino(), meta.len(), meta.mode(), meta.mtime(), meta.mtime_nsec());
         let now = dir.join(&self.path).symlink_metadata();
@@ -52,7 +53,7 @@ impl Aside {
 }
 
 impl Workspace {
-    /// Before a walk: a file that was changed last before this moment is in the snapshot just as it is.
+    /// Notes the time before a scan: the snapshot contains every file whose ctime is earlier, in its current state.
     pub(super) fn note_walk(&self) {
         let file = self.dir.join("walk");
         let _ = fs::remove_file(&file);
@@ -64,12 +65,13 @@ impl Workspace {
         self.dir.join("set-aside")
     }
 
-    /// A second name of the private index as it was before the switch; git replaces an index when everything else is done.
+    /// A hard link to the private index from before the switch. git replaces an index last, so a difference shows that git was
+    /// done.
     fn index_before(&self) -> PathBuf {
         self.dir.join("index.switch")
     }
 
-    /// Switches the work tree, but for what is in directories of another user.
+    /// Switches the work tree, except for files in directories of another user.
     pub(crate) async fn switch(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
         let Some(reach) = self.within_reach(switch).await? else { return self.switch_all(switch, notices).await };
         self.switch_all(&Switch { to: &reach.to, changes: &reach.changes, ..*switch }, notices).await?;
@@ -77,7 +79,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Switches the work tree. Edits that were made since the snapshot are moved to the label's directory among what was moved.
+    /// Switches the work tree. Edits made since the snapshot are moved to the label's directory of moved files.
     async fn switch_all(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
         let (index, before) = (self.private_index(), self.index_before());
         let _ = fs::remove_file(&before);
@@ -92,7 +94,7 @@ impl Workspace {
                 aside = self.set_aside(switch.changes)?;
             }
             let Err(error) = self.switch_by_git(switch, notices).await else { break };
-            // Somebody has written where git is about to write; otherwise it fails for a reason of its own.
+            // Retry if a file was written where git is about to write; otherwise git failed for a different reason.
             if left == 0 || self.has_switched() || !self.move_written_aside(&aside, switch.label, notices)? {
                 self.recover_switch().await?;
                 return Err(error).context("cannot restore the work tree");
@@ -101,7 +103,7 @@ impl Workspace {
         self.keep_late_edits(&aside, switch.label, notices).await
     }
 
-    /// Completes a switch that was cut short if git had done its part, and takes it back otherwise.
+    /// Completes an interrupted switch if git had finished its part, and reverts it otherwise.
     pub(crate) async fn recover_switch(&self) -> Result<()> {
         let aside: Vec<Aside> = files_below(&self.set_aside_dir()).into_iter().map(|path| Aside { path, in_snapshot: None }).collect();
         if self.has_switched() { self.keep_late_edits(&aside, "set-aside", &mut Vec::new()).await } else { self.return_aside(&aside) }
@@ -113,7 +115,7 @@ impl Workspace {
         before.is_some() && before != id(&self.private_index())
     }
 
-    /// Renames the files out of the work tree that are about to change.
+    /// Renames the files that are about to change out of the work tree.
     fn set_aside(&self, changes: &[PathChange]) -> Result<Vec<Aside>> {
         let is_file = |mode: u32| mode != 0 && mode != GITLINK;
         let walk_began = *self.walk_began.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +127,7 @@ impl Workspace {
             fs::create_dir_all(to.parent().unwrap_or(&self.dir))?;
             match fs::rename(&from, &to) {
                 Ok(()) => aside.push(Aside { path: change.path.clone(), in_snapshot }),
-                // On another file system git's own check has to do.
+                // The run's directory is on another file system, so git's own check has to suffice.
                 Err(error) if error.kind() == io::ErrorKind::CrossesDevices => break,
                 Err(_) => {}
             }
@@ -133,7 +135,7 @@ impl Workspace {
         Ok(aside)
     }
 
-    /// Moves away what somebody has put where files were set aside; says whether there was anything.
+    /// Moves files away that were written where others had been set aside. Returns whether there were any.
     fn move_written_aside(&self, aside: &[Aside], label: &str, notices: &mut Vec<Notice>) -> Result<bool> {
         let mut found = false;
         for path in aside
@@ -148,7 +150,7 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Keeps those of the files set aside that are not as the index of the snapshot knows them, and lets the others go.
+    /// Saves those of the files set aside that differ from the snapshot's index, and deletes the others.
     async fn keep_late_edits(&self, aside: &[Aside], label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         let (dir, before) = (self.set_aside_dir(), self.index_before());
         if !aside.is_empty() {
@@ -163,7 +165,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Those of the files set aside that are not as the index of the snapshot knows them. git is asked where times do not tell.
+    /// The files set aside that differ from the snapshot's index. git is only called where the metadata do not decide it.
     async fn late_edits(&self, aside: &[Aside], dir: &Path, index: &Path) -> Vec<PathBuf> {
         if aside.iter().all(|aside| aside.is_unchanged(dir)) {
             return Vec::new();
@@ -172,12 +174,12 @@ impl Workspace {
         if edited.is_err() {
             edited = self.index_repo().edited_in(dir, index).await;
         }
-        // Where git cannot tell, all of them are kept.
+        // If git cannot tell, all of them are kept.
         let is_late = |path: &PathBuf| edited.as_ref().map_or(true, |edited| edited.contains(path));
         aside.iter().map(|aside| aside.path.clone()).filter(is_late).collect()
     }
 
-    /// Puts back what was set aside. What has its place taken is kept among what was moved.
+    /// Moves the files set aside back. If a path is taken, the file goes to the directory of moved files.
     fn return_aside(&self, aside: &[Aside]) -> Result<()> {
         for Aside { path, .. } in aside {
             let (from, place) = (self.set_aside_dir().join(path), self.repo.place.top.join(path));
@@ -191,7 +193,7 @@ impl Workspace {
     }
 }
 
-/// Every file below a directory, from there.
+/// Every file below a directory, relative to it.
 fn files_below(top: &Path) -> Vec<PathBuf> {
     let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(dir) = dirs.pop() {

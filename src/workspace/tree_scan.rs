@@ -1,4 +1,4 @@
-//! A look around the work tree for what git does not tell: empty directories, unusual permissions, rules that change bytes.
+//! Scans the work tree for what git does not report: empty directories, unusual permissions, attributes that convert content.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -9,37 +9,37 @@ use super::modes::{ALL, Modes, Usual};
 use super::path_set::PathSet;
 use crate::git::attributes_convert;
 
-/// What was seen.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(super) struct TreeScan {
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub empty: Vec<PathBuf>,
-    /// Whether an attribute file makes git change bytes.
+    /// Whether an attribute file makes git convert content.
     pub converting: bool,
-    /// Files and directories with other permissions than a checkout would give them.
+    /// Files and directories whose permissions differ from what a checkout would produce.
     pub modes: Modes,
-    /// Directories that were not looked into.
+    /// Directories that were not scanned yet.
     aside: Vec<PathBuf>,
 }
 
-/// Somebody who looks around.
+/// A scan in progress.
 struct Scanner<'a, F> {
     top: &'a Path,
     usual: Usual,
-    /// Tells where to look.
+    /// Decides which directories to scan.
     enters: F,
     scan: TreeScan,
 }
 
 impl TreeScan {
-    /// Looks into the directories that tracked files are in. What is in the others may be huge and none of our business.
+    /// Scans the directories that contain tracked files. The others may be huge and ignored.
     pub fn of(top: &Path, tracked: &HashSet<PathBuf>) -> Self {
         let mut scanner = Scanner::new(top, |dir: &Path| tracked.contains(dir), TreeScan::default());
         scanner.look(Path::new(""));
         scanner.scan
     }
 
-    /// Looks into the others too, now that it is known what git ignores.
+    /// Scans the remaining directories too, now that the ignored paths are known.
     pub fn completed(mut self, top: &Path, protected: &PathSet) -> Self {
         let aside = std::mem::take(&mut self.aside);
         let mut scanner = Scanner::new(top, |dir: &Path| !protected.covers(dir), self);
@@ -55,7 +55,7 @@ impl<'a, F: Fn(&Path) -> bool> Scanner<'a, F> {
 
     fn look(&mut self, dir: &Path) {
         let Ok(entries) = fs::read_dir(self.top.join(dir)) else {
-            // Git may have to open it up first.
+            // git may have to make the directory readable first.
             return self.scan.aside.push(dir.to_owned());
         };
         let mut empty = !dir.as_os_str().is_empty();

@@ -1,4 +1,4 @@
-//! Files that an index does not track, found without a git process. Pays for the rows `story: git processes` and `story: 200 files`.
+//! Finds the untracked files of an index without a git process. Pays for the rows `story: git processes` and `story: 200 files`.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::git::tracked_paths;
 
-/// The files beside those that an index tracks, in the directories of those. After `git add -A` these are the ignored ones. As in
-/// `git ls-files --directory`, directories without a tracked file are left out: they may be huge. None if the index cannot be read.
+/// The untracked files in directories that contain tracked files. After `git add -A` these are the ignored ones. Directories
+/// without a tracked file are left out, as in `git ls-files --directory`, because they may be huge. None if the index cannot be
+/// read.
 pub(super) fn beside_index(top: &Path, index: &Path) -> Option<Vec<PathBuf>> {
     let tracked = tracked_paths(&fs::read(index).ok()?)?;
     let mut dirs: HashSet<&[u8]> = HashSet::from([&b""[..]]);
@@ -23,7 +24,7 @@ pub(super) fn beside_index(top: &Path, index: &Path) -> Option<Vec<PathBuf>> {
     }
     let mut files = Vec::new();
     for dir in dirs {
-        // One that is gone, or that is a link now, has none.
+        // A directory that is gone, or is a symbolic link now, has no untracked files.
         let at = top.join(OsStr::from_bytes(dir));
         let entries = fs::read_dir(&at).ok().filter(|_| !at.is_symlink());
         for entry in entries.into_iter().flatten().flatten() {

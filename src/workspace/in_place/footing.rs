@@ -1,5 +1,5 @@
-//! What git needs to work here at all: its directory in its place, directories that can be used, HEAD, alternates, and a
-//! configuration that it can read. Put right before git is asked anything after an attempt.
+//! Restores what git needs in order to work at all, before the first git command after an attempt. That is: the git directory in
+//! its place, usable directories, HEAD, alternates, and a readable configuration.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -17,21 +17,21 @@ use crate::relocate::relocate;
 use crate::safe_read;
 use crate::workspace::{Notice, Workspace, WorkspaceKind, nul_records};
 
-/// Directories of a git directory that something is written to; the first is the git directory itself.
+/// Directories of a git directory that git or git-ralph writes to; the first is the git directory itself.
 const WRITTEN: [&str; 6] = ["", "objects", "refs", "refs/heads", "logs", "ralph"];
-/// What an owner needs to use a directory, and a file.
+/// The permission bits that an owner needs to use a directory, and a file.
 const USABLE: u32 = 0o700;
 const WRITABLE: u32 = 0o600;
-/// Parts of a git directory that are directories, if they are there, and those that are files.
+/// Parts of a git directory that must be directories if they exist, and parts that must be files.
 const DIRECTORIES: [&str; 6] = ["objects", "refs", "refs/heads", "refs/tags", "logs", "logs/refs"];
 const FILES: [&str; 2] = ["index", "packed-refs"];
 
-/// A work tree and its git directory that stay known when they are moved, and how the one leads to the other.
+/// Open handles of a work tree and its git directory, which identify them even after a move, and the content of the `.git` file.
 #[derive(Clone, Debug)]
 pub(in crate::workspace) struct Anchor {
     top: Option<Arc<File>>,
     dir: Option<Arc<File>>,
-    /// What the file `.git` says, where it is a file.
+    /// The content of `.git`, where it is a file.
     link: Option<Vec<u8>>,
 }
 
@@ -45,13 +45,13 @@ impl Anchor {
     }
 }
 
-/// Whether an open directory has this path, as far as can be told.
+/// Whether an open directory is at this path; true if it cannot be determined.
 fn is_at(dir: Option<&Arc<File>>, path: &Path) -> bool {
     let Some(known) = dir.and_then(|file| file.metadata().ok()) else { return true };
     path.metadata().is_ok_and(|meta| id(&meta) == id(&known))
 }
 
-/// Where an open directory is now; none if it was deleted.
+/// The current path of an open directory; none if it was deleted.
 fn found(dir: Option<&Arc<File>>) -> Option<PathBuf> {
     let path = path_of(dir?)?;
     is_at(dir, &path).then_some(path)
@@ -66,7 +66,7 @@ impl Workspace {
         self.guard_dir().join("footing")
     }
 
-    /// The permissions of the directories that must be usable.
+    /// The permissions of the directories that must be usable, as a record.
     pub(super) fn footing_record(&self) -> Vec<u8> {
         let mode = |dir: &PathBuf| Some(format!("{:o}", dir.metadata().ok()?.mode() & 0o7777).into_bytes());
         let fields = self.footing_dirs().into_iter().filter_map(|dir| Some([mode(&dir)?, nul_records::field(&dir).to_vec()]));
@@ -79,7 +79,7 @@ impl Workspace {
         [place.top.clone(), place.git_dir.clone()].into_iter().chain(written).collect()
     }
 
-    /// Puts right what would keep git from working, without asking git. Once is enough after an agent or a gate.
+    /// Repairs, without calling git, everything that would keep git from working. Runs once after each agent or gate.
     pub(crate) fn restore_footing(&self) -> Result<Vec<Notice>> {
         if self.is_put_right() {
             return Ok(Vec::new());
@@ -88,7 +88,7 @@ impl Workspace {
         let mut opened = self.open_up_directories();
         notices.extend(self.put_git_dir_back()?);
         opened.extend(self.open_up_directories());
-        // What follows believes them.
+        // The repairs below rely on these records.
         self.restore_records()?;
         self.give_modes_back(&opened);
         if !opened.is_empty() {
@@ -103,7 +103,7 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// Gives us the permission to use directories that an agent has closed; gives their names.
+    /// Restores the owner's access to directories that an agent closed. Returns their paths.
     fn open_up_directories(&self) -> BTreeSet<PathBuf> {
         let opened: BTreeSet<PathBuf> = self.footing_dirs().into_iter().filter(|dir| open_up(dir)).collect();
         if opened.iter().any(|dir| *dir != self.repo.place.top) {
@@ -112,7 +112,7 @@ impl Workspace {
         opened
     }
 
-    /// The permissions that opened directories had before the attempt.
+    /// Gives the opened directories the permissions that they had before the attempt.
     fn give_modes_back(&self, opened: &BTreeSet<PathBuf>) {
         let record = fs::read(self.footing_file()).unwrap_or_default();
         for (mode, dir) in nul_records::pairs(&record).map(|(mode, dir)| (String::from_utf8_lossy(mode), nul_records::path(dir))) {
@@ -120,13 +120,13 @@ impl Workspace {
                 && mode & USABLE == USABLE
                 && opened.contains(&dir)
             {
-                // It can be used as it is, which is what matters.
+                // A failure is harmless: the directory is usable already.
                 let _ = fs::set_permissions(&dir, fs::Permissions::from_mode(mode));
             }
         }
     }
 
-    /// A work tree that was moved away is moved back, so that no other directory is taken for it. What is in its place is renamed.
+    /// Moves a work tree that was moved away back, so that no other directory is taken for it. Renames anything in its place.
     fn put_top_back(&self) -> Result<Option<Notice>> {
         let (top, known) = (&self.repo.place.top, self.anchor.top.as_ref());
         let is_moved = self.kind == WorkspaceKind::InPlace && (top.is_symlink() || !is_at(known, top));
@@ -140,7 +140,7 @@ impl Workspace {
         Ok(Some(Notice::WorkTreeRestored { from: from.display().to_string() }))
     }
 
-    /// A git directory that was moved away is moved back; what is in its place goes into the run's directory.
+    /// Moves a git directory that was moved away back. Moves anything in its place into the run's directory.
     fn put_git_dir_back(&self) -> Result<Option<Notice>> {
         let dir = &self.repo.place.common_dir;
         let known = self.anchor.dir.as_ref();
@@ -164,16 +164,16 @@ impl Workspace {
         Ok(Some(Notice::GitDirRestored { from: from.display().to_string() }))
     }
 
-    /// Moves what is of another kind than git expects out of its way, and makes the directory that every repository has.
+    /// Moves files aside that should be directories (and the reverse), and creates the directories that every repository has.
     fn restore_shape(&self) -> Result<Option<Notice>> {
         let (own, common) = (&self.repo.place.git_dir, &self.repo.place.common_dir);
-        // There, refs are no files, and `refs/heads` is one that says so.
+        // With reftable, refs are not files, and `refs/heads` is a placeholder file.
         let has_files = !common.join("reftable").exists();
         let stands = |path: &PathBuf| path.symlink_metadata().is_ok();
         let directories = DIRECTORIES.iter().filter(|name| has_files || !name.starts_with("refs"));
         let directories = directories.map(|name| common.join(name)).filter(|path| stands(path) && !path.is_dir());
         let files = FILES.iter().map(|name| own.join(name)).filter(|path| path.is_dir());
-        // In the main git directory it leads to another repository.
+        // In a main git directory, a `commondir` file would redirect git to another repository.
         let elsewhere = Some(own.join("commondir")).filter(|path| own == common && stands(path));
         let wrong: Vec<PathBuf> = directories.chain(files).chain(elsewhere).collect();
         for path in &wrong {
@@ -196,8 +196,8 @@ impl Workspace {
         Notice::OperationMoved { files, to: self.moved_dir("git-dir").display().to_string() }
     }
 
-    /// All refs, also if an agent has damaged the file of packed ones: then those that were recorded before the attempt are missing,
-    /// and are put back like any that were deleted.
+    /// Lists all refs, even if an agent damaged `packed-refs`. In that case the file is moved aside; the refs that were recorded
+    /// before the attempt are then missing, and are restored like deleted refs.
     pub(in crate::workspace) async fn refs_after_agent(&self, notices: &mut Vec<Notice>) -> Result<RefList> {
         let packed = self.repo.place.common_dir.join("packed-refs");
         match self.repo.refs().await {
@@ -210,7 +210,7 @@ impl Workspace {
         }
     }
 
-    /// The file that leads from the work tree to its git directory.
+    /// Restores the `.git` file that points from the work tree to its git directory.
     fn put_git_link_back(&self) -> Result<()> {
         let Some(link) = &self.anchor.link else { return Ok(()) };
         let dot_git = self.repo.place.top.join(".git");
@@ -223,7 +223,8 @@ impl Workspace {
         fs::write(&dot_git, link).with_context(|| format!("cannot restore {}", dot_git.display()))
     }
 
-    /// Without the other object stores that it borrows from, a repository lacks most of its objects.
+    /// Restores `objects/info/alternates` if the agent removed lines from it: without the object stores it names, the repository
+    /// lacks most of its objects.
     fn restore_alternates(&self) -> Result<Option<Notice>> {
         let (path, copy) = (self.repo.place.common_dir.join(ALTERNATES), self.guard_dir().join("git-dir").join(ALTERNATES_COPY));
         let Ok(known) = safe_read::bytes(&copy) else { return Ok(None) };
@@ -235,23 +236,23 @@ impl Workspace {
         self.replace_git_file(&path, &copy, ALTERNATES_COPY).map(Some)
     }
 
-    /// If git cannot read its configuration any more, the one of before the attempt comes back.
+    /// Restores the configuration from before the attempt if git can no longer read the current one.
     pub(crate) async fn restore_unreadable_config(&self) -> Result<Vec<Notice>> {
         let changed = self.changed_configuration();
         let is_odd = |(path, _): &(PathBuf, PathBuf)| !path.metadata().is_ok_and(|meta| meta.is_file());
-        // One that is no file, such as a FIFO, git would wait for.
+        // If the configuration is not a regular file, git is not asked: git would hang on a FIFO, for example.
         if changed.is_empty() || !changed.iter().any(is_odd) && self.repo.is_readable().await? {
             return Ok(Vec::new());
         }
         self.put_configuration_back(&changed)
     }
 
-    /// The configuration of before the attempt comes back, if it is another one now.
+    /// Restores the configuration from before the attempt if it has changed.
     pub(crate) fn restore_config(&self) -> Result<Vec<Notice>> {
         self.put_configuration_back(&self.changed_configuration())
     }
 
-    /// Configuration files that are not what they were, each with its copy.
+    /// The configuration files that have changed, each with its copy.
     fn changed_configuration(&self) -> Vec<(PathBuf, PathBuf)> {
         let kept = self.guard_dir().join("git-dir");
         if !kept.join("config").is_file() {
@@ -266,7 +267,7 @@ impl Workspace {
         changed.iter().map(|(path, copy)| self.replace_git_file(path, copy, &name(path))).collect()
     }
 
-    /// Makes a file of git's what its copy is; what it was is kept in the run's directory.
+    /// Replaces a file of the git directory by its copy. The replaced version is saved in the run's directory.
     fn replace_git_file(&self, path: &Path, copy: &Path, name: &str) -> Result<Notice> {
         let aside = self.free_place_for(name);
         self.mirror.copy(path, &aside)?;
@@ -274,27 +275,28 @@ impl Workspace {
         Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
     }
 
-    /// A name in the run's directory that nothing has yet; its directory is there.
+    /// An unused path in the run's directory for moved git files. The directory is created.
     fn free_place_for(&self, name: &str) -> PathBuf {
         let dir = self.moved_dir("git-dir");
-        // What is wrong with it, the move says.
+        // If this fails, the move that follows reports the error.
         let _ = fs::create_dir_all(&dir);
         free_name(dir.join(name), |number| dir.join(format!("{name}.{number}")), |to| to.symlink_metadata().is_ok())
     }
 }
 
-/// Where a repository names the object stores that it borrows from, and what its copy is called.
+/// The file that lists the object stores a repository borrows from, and the name of its copy.
 pub(super) const ALTERNATES: &str = "objects/info/alternates";
 pub(super) const ALTERNATES_COPY: &str = "alternates";
 
-/// Opens one directory up, if it is closed to its owner; says whether it was and is not any more.
+/// Gives the owner access to a directory. Returns whether that was both necessary and successful.
 fn open_up(dir: &Path) -> bool {
     let Ok(meta) = dir.symlink_metadata() else { return false };
     let mode = meta.mode() & 0o7777;
     meta.is_dir() && mode & USABLE != USABLE && fs::set_permissions(dir, fs::Permissions::from_mode(mode | USABLE)).is_ok()
 }
 
-/// Opens everything up below a git directory that was closed; objects are read-only as they are.
+/// Gives the owner access to everything below a git directory that was closed. Object files are skipped, because git keeps them
+/// read-only.
 fn open_up_below(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(meta) = entry.metadata() else { continue };
@@ -303,7 +305,7 @@ fn open_up_below(dir: &Path) {
             open_up(&entry.path());
             open_up_below(&entry.path());
         } else if meta.is_file() && mode & WRITABLE != WRITABLE && !entry.path().components().any(|part| part.as_os_str() == "objects") {
-            // What it is needed for will say if it is still closed.
+            // If the file stays closed, the operation that needs it reports the error.
             let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode | WRITABLE));
         }
     }

@@ -1,4 +1,5 @@
-//! The refs of others after an attempt: what it destroyed comes back, what somebody else works on is left alone.
+//! Compares the user's refs after an attempt with those before it: restores destroyed refs, and leaves refs alone that another
+//! work tree or run is using.
 
 use anyhow::Result;
 
@@ -8,16 +9,16 @@ use crate::names::{BRANCHES, Names};
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
-/// Namespaces in which a ref is the user's own work; what follows a remote may go as it came.
+/// Namespaces of refs that are the user's own work. Remote-tracking refs are not guarded, because a fetch brings them back.
 const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
 
-/// The refs around one attempt.
+/// The refs before and after one attempt.
 pub(super) struct Comparison<'a> {
     pub before: &'a RefList,
     pub now: &'a RefList,
     pub story: &'a StoryId,
     pub attempt: u32,
-    /// The branches that somebody worked on in other work trees, before the attempt as well as now.
+    /// Branches that were checked out in another work tree both before the attempt and now.
     pub elsewhere: &'a [String],
 }
 
@@ -40,7 +41,7 @@ impl Workspace {
         let now = refs.now.entry(name);
         match now.filter(|is| is.symref.is_none()) {
             Some(is) if is.oid == was.oid => return Ok(()),
-            // A run in another work tree keeps what it takes away, and its checkpoints are no news here.
+            // Another run saves what it rolls back, and its checkpoints are no news for this run.
             _ if !refs.now.broken().contains(name) && refs.another_run_worked_on(name) => return Ok(()),
             Some(is) if name.starts_with("refs/heads/") && self.has_moved_on(was, is).await? => {
                 findings.notices.push(Notice::RefMovedOn { name: name.clone(), to: is.oid.short().to_owned() });
@@ -49,7 +50,7 @@ impl Workspace {
             _ => {}
         }
         if refs.now.broken().contains(name) && self.is_lost(was).await? {
-            // Its object is gone too: there is nothing that it could be put back to.
+            // The object is gone too, so the ref cannot be restored.
             findings.notices.push(Notice::RefBroken { name: name.clone() });
             return Ok(());
         }
@@ -64,24 +65,24 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether what a ref led to is not in the repository any more, and has no second name either.
+    /// Whether the object that a ref pointed to is missing from the repository and has no spare hard link either.
     async fn is_lost(&self, was: &RefEntry) -> Result<bool> {
         self.revive_object(&was.oid).await?;
         Ok(answered(self.repo.tree_of(&was.oid).await)?.is_none())
     }
 
-    /// Whether a branch has only got new commits. Where objects are missing, git answers with an error, and the branch is no longer what
-    /// it was.
+    /// Whether a branch has only gained commits. If objects are missing, git answers with an error, and the branch counts as
+    /// changed.
     async fn has_moved_on(&self, was: &RefEntry, is: &RefEntry) -> Result<bool> {
         Ok(answered(self.repo.is_ancestor(&was.oid, &is.oid).await)?.unwrap_or(false))
     }
 
-    /// A ref that stands for another one moves with it; only where it leads to counts.
+    /// Compares a symbolic ref. Only the name it points to matters, because its value moves with the target.
     async fn compare_symbolic(&self, was: &RefEntry, target: &str, refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
         let now = refs.now.entry(&was.name);
         let is_same = match now {
             Some(is) => is.symref.as_deref() == Some(target),
-            // One whose target was deleted is not listed.
+            // git does not list a symbolic ref whose target was deleted.
             None => self.repo.target_of(&was.name).await?.as_deref() == Some(target),
         };
         if !is_same {
@@ -98,7 +99,8 @@ impl Workspace {
         findings.notices.push(Notice::RefRestored { name: was.name.clone(), kept: kept.map(|(name, _)| name) });
     }
 
-    /// A branch named above or below ours makes ours impossible: it is kept under another name.
+    /// Moves branches out of the way whose names make ours impossible (git cannot have both `a` and `a/b`). They are saved under
+    /// another ref.
     pub(super) fn clear_the_way(&self, refs: &Comparison<'_>, findings: &mut Findings) {
         let below = format!("{}/", self.names.branch());
         let above = BRANCHES.trim_end_matches('/');
@@ -111,7 +113,7 @@ impl Workspace {
         }
     }
 
-    /// Puts the refs right that were found destroyed, and then the stash.
+    /// Restores the refs that were found destroyed, and then the stash.
     pub(crate) async fn restore_refs(&self, findings: &Findings, reason: &str) -> Result<()> {
         self.repo.update_refs(&findings.updates, reason).await?;
         for (name, target) in &findings.symbolic {
@@ -124,8 +126,8 @@ impl Workspace {
     }
 }
 
-/// What git has answered; none if that was an error. A git that was killed has answered nothing, and must not be taken for a no: the
-/// user's branch would be set back.
+/// The answer of a git command; none if git reported an error. A git process that was killed has not answered, and must not count
+/// as a "no": the user's branch would be reset.
 fn answered<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(error) if GitError::is_answer(&error) => Ok(None),
@@ -134,7 +136,7 @@ fn answered<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 impl Comparison<'_> {
-    /// Whether a branch is that of another run, and that run has moved refs of its own meanwhile, as it does with every step.
+    /// Whether a branch belongs to another run whose own refs have moved since, as they do with every step of a run.
     fn another_run_worked_on(&self, branch: &str) -> bool {
         let Some(names) = Names::of_ref(branch) else { return false };
         let refs = |list: &RefList| list.below(&names.prefix()).map(|entry| (entry.name.clone(), entry.oid.clone())).collect::<Vec<_>>();

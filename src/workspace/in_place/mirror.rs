@@ -1,6 +1,6 @@
-//! Files and their copies: whether they hold the same, and making a copy what the file is.
+//! Compares files and directories with their copies, and makes a copy equal to its original.
 //!
-//! What has been read and found to be the same is remembered by its stamps, so that an attempt that leaves it alone has it read once.
+//! Pairs of files that were found equal are remembered by their stamps, so that unchanged files are read only once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::stamp::Stamp;
 
-/// Compares and copies files and directories, and remembers which files hold the same.
+/// Compares and copies files and directories, and remembers which files are equal.
 #[derive(Clone, Debug, Default)]
 pub(in crate::workspace) struct Mirror(Arc<Mutex<HashSet<(Stamp, Stamp)>>>);
 
 impl Mirror {
-    /// Whether two files or directories hold the same. A link is what it points at; one in a directory is just a link.
+    /// Whether two files or directories are equal. A symbolic link at the top is followed; inside a directory, links are compared
+    /// as links.
     pub fn same(&self, one: &Path, other: &Path) -> bool {
         match (fs::metadata(one), fs::metadata(other)) {
             (Ok(left), Ok(right)) if left.is_dir() && right.is_dir() => self.same_directories(one, other),
@@ -56,8 +57,8 @@ impl Mirror {
         is_same
     }
 
-    /// Makes `to` what `from` is: a file, a directory of files, or nothing. Links as in [`Mirror::same`]; what is the same already is
-    /// left alone.
+    /// Makes `to` equal to `from`: a file, a directory of files, or absent. Symbolic links are treated as in [`Mirror::same`].
+    /// Equal files are not rewritten.
     pub fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         let is_directory = fs::metadata(from).is_ok_and(|meta| meta.is_dir());
         if is_directory && to.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -78,7 +79,7 @@ impl Mirror {
         if meta.is_file() { fs::copy(from, to).map(drop) } else { Ok(()) }
     }
 
-    /// Makes `to` anew what `from` is. Both are in directories, where a link is just a link.
+    /// Replaces `to` by a copy of `from`. Both are directory entries, so a symbolic link is copied as a link.
     pub fn replace_entry(&self, from: &Path, to: &Path) -> io::Result<()> {
         remove(to)?;
         match fs::read_link(from) {
@@ -105,7 +106,7 @@ impl Mirror {
     }
 }
 
-/// What a name in a directory stands for.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Link,
@@ -136,7 +137,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file anew, so that a link that an agent has put there is not followed.
+/// Removes a file and writes it again, so that a symbolic link that an agent put there is not followed.
 pub(super) fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     fs::write(path, bytes)

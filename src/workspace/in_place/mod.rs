@@ -1,4 +1,4 @@
-//! The user's own checkout as a workspace: what is the user's in the git directory is guarded against the agent.
+//! Guards the user's own checkout: protects the user's part of the shared git directory against the agent.
 
 mod command_settings;
 mod footing;

@@ -1,5 +1,5 @@
-//! Second names of objects: an agent that deletes refs and runs `git gc --prune=now` takes no object from us. Hard links, so nothing
-//! is copied; they go when the run is closed.
+//! Keeps hard links to git's objects, so that an agent that deletes refs and runs `git gc --prune=now` destroys no object.
+//! Nothing is copied, and the links are removed when the run is closed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -16,28 +16,28 @@ use crate::git::Oid;
 use crate::stamp::Stamp;
 use crate::workspace::Workspace;
 
-/// With more loose objects than git itself lets pile up, linking takes too long.
+/// With more loose objects than this (about where `git gc --auto` starts to pack), linking takes too long.
 const MOST: usize = 10_000;
 const PACKS: &str = "pack";
-/// How much of an object's id is the name of its directory.
+/// The number of characters of an object id that form the directory name.
 const FAN_OUT: usize = 2;
 
-/// What has been linked.
+/// Which objects have been linked.
 #[derive(Clone, Debug, Default)]
 pub(in crate::workspace) struct ObjectLinks(Arc<Mutex<Linked>>);
 
 #[derive(Debug, Default)]
 struct Linked {
-    /// The directories of objects, as they were when everything in them was linked.
+    /// The stamps of the object directories whose objects are all linked.
     dirs: BTreeMap<OsString, Stamp>,
-    /// The loose objects that have a second name: by directory, what they are called there.
+    /// The names of the loose objects that have a link, by directory.
     loose: BTreeMap<OsString, HashSet<OsString>>,
-    /// The directory of second names, as we left it.
+    /// The stamp of the directory of links after our last change to it.
     links: Option<Stamp>,
 }
 
 impl Linked {
-    /// What is linked already, where this process does not know or another one has been there.
+    /// Reads which objects are linked, unless this process knows it and no other process has changed the directory since.
     fn look(&mut self, links: &Path) {
         if self.links.is_some() && self.links == Stamp::of(links) {
             return;
@@ -56,31 +56,33 @@ impl Workspace {
         self.repo.place.common_dir.join("objects")
     }
 
-    /// Beside the second names of the run's other files. Loose objects are in it under their whole ids: a directory takes longer to
-    /// make than all the links in it.
+    /// The directory of links, next to the backup of the run's other files. Loose objects lie in it under their full ids without
+    /// subdirectories, because creating a directory takes longer than creating all the links in it.
     fn object_links(&self) -> PathBuf {
         let run = self.dir.file_name().unwrap_or_default();
         self.repo.place.common_dir.join("ralph-spare").join(self.names.change().as_str()).join(run).join("objects")
     }
 
-    /// Links every object that has no second name yet.
+    /// Links every object that has no link yet.
     pub(super) fn link_objects(&self) {
         let (objects, links) = (self.objects(), self.object_links());
         let mut linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !links.exists() {
-            // A guess that git makes too: ids are spread evenly.
+            // Estimates the number of loose objects from one directory, as git does: ids are evenly distributed.
             let some = fs::read_dir(objects.join("17")).map_or(0, Iterator::count);
             if some * 256 > MOST {
                 return;
             }
         }
         linked.look(&links);
-        // Some file systems have no hard links, and some users may not link what others own: see the limits.
+        // This fails on file systems without hard links, and where users may not link files of others. The documented limits say
+        // so.
         let _ = fs::create_dir_all(&links).and_then(|()| link_changed(&objects, &links, &mut linked));
         linked.links = Stamp::of(&links);
     }
 
-    /// Without the directory of objects git finds no repository: it is made again, with every object that has a second name.
+    /// Recreates the object directory with all linked objects if it was deleted: without it, git does not recognise the
+    /// repository.
     pub(super) fn restore_object_directory(&self) -> io::Result<()> {
         if self.objects().is_dir() {
             return Ok(());
@@ -90,7 +92,7 @@ impl Workspace {
         self.restore_packs()
     }
 
-    /// Makes sure that an object is there, if it has a second name.
+    /// Restores an object if it is missing and has a link.
     pub(crate) async fn revive_object(&self, oid: &Oid) -> Result<()> {
         let wanted = BTreeSet::from([oid.clone()]);
         if !self.repo.missing(&wanted).await?.is_empty() {
@@ -100,7 +102,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Gives loose objects that were deleted their first name back.
+    /// Restores loose objects that were deleted.
     pub(super) fn restore_loose_objects(&self) -> io::Result<()> {
         let (objects, links) = (self.objects(), self.object_links());
         let mut linked = self.object_links.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +116,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The same for packs. Git deletes packs for good reason when it repacks, so this is for objects that are missing.
+    /// Restores packs that were deleted. Only called when objects are missing, because git itself deletes packs when it repacks.
     pub(super) fn restore_packs(&self) -> io::Result<()> {
         let (links, packs) = (self.object_links().join(PACKS), self.objects().join(PACKS));
         link_all(&links, &packs)?;
@@ -122,8 +124,8 @@ impl Workspace {
     }
 }
 
-/// Gives a file its first name back. A file of another content under that name is no object: a program that replaces words in every
-/// file that it finds leaves such files. Where git has written the same object again, nothing is lost.
+/// Links a file back to its original path. If another file is there, it is replaced: a program that replaces words in every file
+/// it finds damages objects that way. If git itself wrote the same object again, replacing it loses nothing.
 fn put_back(second: &Path, first: &Path) -> io::Result<()> {
     let id = |path: &Path| path.symlink_metadata().map(|meta| (meta.dev(), meta.ino())).ok();
     match (id(second), id(first)) {
@@ -139,7 +141,7 @@ fn put_back(second: &Path, first: &Path) -> io::Result<()> {
     }
 }
 
-/// The directories that objects are in, as they are now.
+/// The object directories with their current stamps.
 fn object_dirs(objects: &Path) -> impl Iterator<Item = (OsString, Stamp)> {
     let entries = fs::read_dir(objects).into_iter().flatten().flatten();
     let dirs = entries.map(|entry| (entry.file_name(), entry)).filter(|(name, _)| name == PACKS || name.len() == 2);
@@ -150,7 +152,7 @@ fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
     Ok(fs::read_dir(dir)?.flatten().map(|entry| entry.file_name()).collect())
 }
 
-/// Links the objects of every directory that is not as it was when it was last looked at.
+/// Links the objects of every directory that has changed since it was last read.
 fn link_changed(objects: &Path, links: &Path, linked: &mut Linked) -> io::Result<()> {
     for (dir, stamp) in object_dirs(objects) {
         if linked.dirs.get(&dir) == Some(&stamp) {
@@ -178,17 +180,17 @@ fn whole_id(dir: &OsStr, name: &OsStr) -> OsString {
     [dir, name].into_iter().collect()
 }
 
-/// What git renames or removes in a moment.
+/// Whether this is a file that git is about to rename or remove.
 fn is_temporary(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("tmp_") || name.starts_with('.') || name.ends_with(".lock") || name.ends_with(".keep")
 }
 
-/// Links what has no name in the other directory yet.
+/// Links every file that the other directory does not have yet.
 fn link_all(from: &Path, to: &Path) -> io::Result<()> {
     let Ok(names) = names_in(from) else { return Ok(()) };
     fs::create_dir_all(to)?;
-    // A pack is there for git as soon as it has its index.
+    // git uses a pack as soon as its `.idx` file exists, so those are linked last.
     let (last, first): (Vec<OsString>, Vec<OsString>) = names.into_iter().partition(|name| name.to_string_lossy().ends_with(".idx"));
     let names = first.into_iter().chain(last).filter(|name| !is_temporary(name));
     names.into_iter().try_for_each(|name| link(&from.join(&name), &to.join(&name)))
@@ -196,7 +198,7 @@ fn link_all(from: &Path, to: &Path) -> io::Result<()> {
 
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        // It is linked already, or was packed meanwhile.
+        // The object is linked already, or git has packed it meanwhile.
         Err(error) if !matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Err(error),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Putting git's own state right after an agent: operations left under way are moved aside, HEAD goes back on the branch.
+//! Cleans up git's own state after an agent: moves files of unfinished operations aside and puts HEAD back on the run's branch.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::relocate::relocate;
 use crate::workspace::{Notice, Workspace};
 
 impl Workspace {
-    /// Moves what an unfinished operation left into the run's directory; says what there was.
+    /// Moves the files of an unfinished operation into the run's directory, and reports them.
     pub(crate) fn clear_operations(&self, label: &str) -> Result<Option<Notice>> {
         let git_dir = &self.repo.place.git_dir;
         let left: Vec<&str> =
@@ -27,7 +27,7 @@ impl Workspace {
         Ok(Some(Notice::OperationMoved { files, to: dir.display().to_string() }))
     }
 
-    /// Without a HEAD that can be read git sees no repository at all.
+    /// Restores HEAD if it is unreadable, because git then does not recognise the repository at all.
     pub(crate) fn revive_head(&self) -> Result<()> {
         let path = self.repo.place.git_dir.join("HEAD");
         let readable = fs::read_to_string(&path).is_ok_and(|text| {
@@ -45,7 +45,7 @@ impl Workspace {
         fs::write(&path, format!("ref: {}\n", self.names.branch())).with_context(|| format!("cannot restore {}", path.display()))
     }
 
-    /// The commits that an unfinished operation has in its files and nowhere else: an autostash, what was to be rebased.
+    /// The commits that only the files of an unfinished operation name, such as an autostash or the original head of a rebase.
     pub(super) fn operation_commits(&self) -> Vec<Oid> {
         let git_dir = &self.repo.place.git_dir;
         let files = OPERATION_FILES.iter().flat_map(|file| file.commits).chain([&ORIG_HEAD]);
@@ -55,7 +55,7 @@ impl Workspace {
             .collect()
     }
 
-    /// Those of them that were not there before the attempt.
+    /// The commits of unfinished operations that were not there before the attempt.
     pub(crate) fn new_operation_commits(&self) -> Vec<Oid> {
         let before = self.known_operation_commits();
         self.operation_commits().into_iter().filter(|oid| !before.contains(oid)).collect()
@@ -73,7 +73,7 @@ impl Workspace {
         Ok(None)
     }
 
-    /// HEAD back on the branch, if it is elsewhere.
+    /// Puts HEAD back on the run's branch. Returns whether that was necessary.
     pub(crate) async fn reattach(&self, head: Option<&Head>) -> Result<bool> {
         let branch = self.names.branch();
         if head.and_then(Head::branch) == Some(branch.as_str()) {
@@ -85,7 +85,7 @@ impl Workspace {
         Ok(true)
     }
 
-    /// Nothing left under way, HEAD on the branch.
+    /// Clears unfinished operations and puts HEAD on the run's branch.
     pub(crate) async fn clean_git_state(&self, head: Option<&Head>, label: &str) -> Result<Vec<Notice>> {
         let mut notices: Vec<Notice> = self.clear_operations(label)?.into_iter().collect();
         if self.reattach(head).await? {
@@ -94,7 +94,7 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// Refuses while the user is in the middle of a merge, a rebase or the like.
+    /// Refuses while a merge, a rebase or another git operation is under way.
     pub(crate) async fn check_nothing_under_way(&self) -> Result<()> {
         if let Some(operation) = self.repo.under_way().await? {
             bail!(under_way_problem(operation));
@@ -103,7 +103,7 @@ impl Workspace {
     }
 }
 
-/// What to say and to do where an operation of git is under way.
+/// The error for a git operation under way, with a hint.
 pub(crate) fn under_way_problem(operation: &str) -> Problem {
     Problem::refused(format!("a {operation} is under way in this work tree"))
         .hint(format!("git status   to see how to finish or abort the {operation}"))

@@ -1,4 +1,4 @@
-//! The refs below `refs/ralph/` after an attempt: those that keep work, of this run and of all others.
+//! Records the refs below `refs/ralph/`, of this run and of all others, and restores those that an attempt deleted or moved.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,15 +15,16 @@ use crate::workspace::{Notice, Workspace};
 const OWN_REFS: &str = "own-refs";
 
 impl Workspace {
-    /// Records every ref below `refs/ralph/` but the checkpoint, which moves with the branch; `pinned` is what has become of the
-    /// pins since they were listed.
+    /// Records every ref below `refs/ralph/` except the checkpoint, which moves with the branch. `pinned` holds the updates to
+    /// the pin refs since `refs` was listed.
     pub(super) fn record_own_refs(&self, refs: &RefList, pinned: &[RefUpdate]) -> Result<()> {
         let checkpoint = self.names.checkpoint();
         let own = refs.after(pinned).without(|name| !name.starts_with(REFS) || name == checkpoint).lines();
         Ok(write_if_changed(&self.guard_dir().join(OWN_REFS), own.as_bytes())?)
     }
 
-    /// Finds refs below `refs/ralph/` that were deleted or moved. A run that is at work elsewhere looks after its own.
+    /// Finds refs below `refs/ralph/` that were deleted or moved. Skips refs of a run that is active elsewhere: it guards its
+    /// own.
     pub(super) fn compare_own_refs(&self, refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
         let Ok(record) = fs::read_to_string(self.guard_dir().join(OWN_REFS)) else { return Ok(()) };
         let before = RefList::from_lines(&record)?;
@@ -37,7 +38,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether a ref is that of another change, whose run has made or moved refs meanwhile.
+    /// Whether a ref belongs to another change whose run has created or moved refs meanwhile.
     fn is_at_work_elsewhere(&self, name: &str, before: &RefList, refs: &Comparison<'_>) -> bool {
         if self.names.owns(name) {
             return false;
@@ -46,8 +47,8 @@ impl Workspace {
         refs.elsewhere.contains(&names.branch()) || refs.now.below(&names.prefix()).any(|is| before.get(&is.name) != Some(&is.oid))
     }
 
-    /// Before refs are restored: what they point at must be there. Objects that were deleted get their first names back; a ref
-    /// whose object is lost all the same cannot be restored, and is reported.
+    /// Makes sure that the objects which the restored refs will point at exist. Deleted objects are restored from their hard
+    /// links. A ref whose object is lost all the same cannot be restored, and is reported.
     pub(super) async fn revive_objects(&self, findings: &mut Findings) -> Result<()> {
         let wanted = |update: &RefUpdate| match update {
             RefUpdate::Set { to, .. } | RefUpdate::Move { to, .. } | RefUpdate::Create { to, .. } => Some(to.clone()),

@@ -1,5 +1,5 @@
-//! What we have recorded about an attempt, against an agent that writes into it: a copy outside of the repository, and the private
-//! index by its stamp.
+//! Protects the records about an attempt against an agent that writes into them: by a copy outside of the repository, and by the
+//! stamp of the private index.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,24 +16,25 @@ use crate::vault::Vault;
 use crate::workspace::Workspace;
 
 const GUARD: &str = "guard";
-/// Says what the copy vouches for. Written in place, in one piece: a new file for every attempt takes longer than all that is in it.
+/// The file that says which records the copy is valid for. It is overwritten in place with one write, because creating a new file
+/// for every attempt takes longer than writing its content.
 const SEAL: &str = "seal";
 const SEAL_LENGTH: usize = 128;
 const DURING: &str = "during";
 const AFTER: &str = "after";
-/// The records by which configuration, hooks and the change file are put back.
+/// The records from which configuration, hooks and the change file are restored.
 const STEERING: [&str; 2] = ["git-dir", "steering"];
 const ORIGINAL_INDEX: &str = "index.orig";
-/// In place of the digest, where the repository had no index.
+/// Stands in place of the digest if the repository had no index.
 const NONE: &str = "none";
 
-/// What the copy of the records vouches for.
+/// Which of the records the copy is valid for.
 enum Seal {
-    /// Nothing: the records are being written.
+    /// None: the records are being written.
     Broken,
-    /// All of them; with the stamp of the private index when the attempt began.
+    /// All records. Holds the stamp of the private index when the attempt began.
     During(String),
-    /// Those of [`STEERING`]: the attempt is over, and until the next one is recorded nothing of ours writes to them.
+    /// Only those in [`STEERING`]: the attempt is over, and git-ralph does not write to them until it records the next one.
     After,
 }
 
@@ -57,26 +58,25 @@ impl Seal {
     }
 }
 
-/// What this process knows of the records, and the vault that vouches for them.
+/// What this process knows about the records, and the vault that holds their copy.
 #[derive(Clone, Debug, Default)]
 pub(in crate::workspace) struct Sealed {
     vault: Option<Vault>,
     known: Arc<Mutex<Known>>,
 }
 
-/// Everything in a directory by its path there; directories have no stamp.
+/// Everything in a directory by relative path; directories have no stamp.
 type Records = BTreeMap<PathBuf, Option<Stamp>>;
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The records when they were last copied.
+    /// The stamps of the records when they were last copied.
     records: Option<Records>,
-    /// The private index when the attempt began.
+    /// The stamp of the private index when the attempt began.
     index: Option<String>,
-    /// Records were not what they had been, and are again.
+    /// Whether changed records had to be restored.
     restored: bool,
-    /// What an agent may have done to git's directory and to the records has been put right, and no program has run since that is not
-    /// ours.
+    /// Whether the git directory and the records have been repaired, and no agent or gate has run since.
     put_right: bool,
 }
 
@@ -86,58 +86,58 @@ impl Sealed {
     }
 }
 
-/// The user's index of before the run, as it is kept.
+/// The state of our copy of the user's index from before the run.
 pub(crate) enum OriginalIndex {
-    /// It is what it was.
+    /// The copy is unchanged.
     Whole,
-    /// It is there, and nothing vouches for it.
+    /// The copy exists, but no digest is recorded to verify it.
     Unverified,
-    /// There was none.
+    /// The repository had no index.
     None,
-    /// It is gone, or somebody has written to it.
+    /// The copy is missing or was modified.
     Spoilt,
 }
 
 impl Workspace {
-    /// The same, with a vault for what an agent must not write.
+    /// The same workspace, with a vault for files that an agent must not write.
     #[must_use]
     pub fn with_vault(mut self, vault: Option<Vault>) -> Self {
         self.sealed.vault = vault.filter(Vault::exists);
         self
     }
 
-    /// What was put right may be wrong again: an agent or a gate is about to run, or files that one has written to came back.
+    /// Notes that repairs may be needed again: an agent or a gate is about to run, or files that one has written were restored.
     pub(crate) fn expect_foreign_writes(&self) {
         self.sealed.known().put_right = false;
     }
 
-    /// Git's directory and the records are what they should be.
+    /// Notes that the git directory and the records have been repaired.
     pub(super) fn note_put_right(&self) {
         self.sealed.known().put_right = true;
     }
 
-    /// Whether they still are.
+    /// Whether the git directory and the records are still known to be in order.
     pub(super) fn is_put_right(&self) -> bool {
         self.sealed.known().put_right
     }
 
-    /// Where something is kept outside of the repository, if the run has a vault.
+    /// The path of a file in the vault, outside of the repository, if the run has a vault.
     pub(in crate::workspace) fn in_vault(&self, name: &str) -> Option<PathBuf> {
         self.sealed.vault.as_ref().map(|vault| vault.path(name))
     }
 
-    /// Before an attempt is recorded: the records are ours to write, and what vouched for them is out of date.
+    /// Invalidates the copy of the records, because they are about to be rewritten for the next attempt.
     pub(super) fn break_seal(&self) -> Result<()> {
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         match Seal::Broken.write(vault) {
-            // Where there is no vault any more, nothing vouches.
+            // Without a vault there is no copy to invalidate.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("cannot write to the state directory"),
             _ => Ok(()),
         }
     }
 
-    /// Right before an agent starts: copies the records, links objects, and remembers the private index. Nobody but the agent touches
-    /// them until they are unsealed.
+    /// Copies the records, links objects, and notes the stamp of the private index, right before an agent starts. Until they are
+    /// unsealed, only the agent can have changed them.
     pub(crate) fn seal(&self) -> Result<()> {
         self.expect_foreign_writes();
         self.link_objects();
@@ -149,11 +149,11 @@ impl Workspace {
         let last = known.records.take();
         self.copy_records(last.as_ref(), &records, &vault.path(GUARD)).context("cannot write to the state directory")?;
         known.records = Some(records);
-        // Last: a copy that was cut short vouches for nothing.
+        // Written last, so that an interrupted copy is not valid for anything.
         Seal::During(index).write(vault).context("cannot write to the state directory")
     }
 
-    /// Copies what is not as it was when it was last copied; everything, where this process has not done that yet.
+    /// Copies the records that changed since the last copy, or all of them if this process has not copied any yet.
     fn copy_records(&self, last: Option<&Records>, now: &Records, to: &Path) -> io::Result<()> {
         let guard = self.guard_dir();
         let Some(last) = last else { return self.mirror.copy(&guard, to) };
@@ -162,7 +162,7 @@ impl Workspace {
         gone.chain(changed).try_for_each(|path| self.mirror.replace_entry(&guard.join(path), &to.join(path)))
     }
 
-    /// Records that somebody has written to since they were sealed are restored. Doing it twice is harmless.
+    /// Restores records that were modified since they were sealed. Repeating it is harmless.
     pub(crate) fn restore_records(&self) -> Result<()> {
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         let guard = self.guard_dir();
@@ -190,39 +190,38 @@ impl Workspace {
         Ok(())
     }
 
-    /// After an attempt: records that are not what they were are restored, and a private index that somebody has written to is not
-    /// used.
+    /// Restores modified records after an attempt, and moves the private index aside if it was modified.
     pub(in crate::workspace) fn unseal(&self) -> Result<()> {
         self.restore_loose_objects().context("cannot restore deleted objects")?;
         self.restore_records()?;
         let index = self.private_index();
         let vault = self.sealed.vault.as_ref();
         let outside = || if let Seal::During(index) = Seal::of(vault?) { Some(index) } else { None };
-        // Behind the attempt, the index is ours to write.
+        // Taken out, because after the attempt git-ralph itself writes to the index.
         let Some(was) = self.sealed.known().index.take().or_else(outside) else { return Ok(()) };
         if was != stamp(&index) && index.symlink_metadata().is_ok() {
             stale::move_aside(&index, &self.moved_dir("index"))?;
         }
         if let Some(vault) = vault {
-            // An agent may have deleted the vault; the next attempt says so.
+            // An agent may have deleted the vault; the next attempt reports that.
             let _ = Seal::After.write(vault);
         }
         Ok(())
     }
 
-    /// Whether records had to be restored, since the last time this was asked.
+    /// Whether records had to be restored since the last call.
     pub(super) fn take_restored(&self) -> bool {
         std::mem::take(&mut self.sealed.known().restored)
     }
 
-    /// Remembers the user's index of before the run.
+    /// Stores the digest of the user's index from before the run.
     pub(in crate::workspace) fn seal_original_index(&self) -> Result<()> {
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         let digest = digest(&self.original_index()).unwrap_or_else(|| NONE.to_owned());
         vault.write(ORIGINAL_INDEX, digest.as_bytes()).context("cannot write to the state directory")
     }
 
-    /// What has become of the user's index of before the run.
+    /// The state of our copy of the user's index from before the run.
     pub(crate) fn original_index_now(&self) -> OriginalIndex {
         let recorded = self.sealed.vault.as_ref().and_then(|vault| String::from_utf8(vault.read(ORIGINAL_INDEX)?).ok());
         match (recorded.as_deref(), digest(&self.original_index())) {
@@ -243,7 +242,7 @@ fn digest(path: &Path) -> Option<String> {
     Some(hasher.finalize().to_hex().to_string())
 }
 
-/// A stamp as it is written down; empty if nothing is there.
+/// The stamp of a file as text; empty if there is no file.
 fn stamp(path: &Path) -> String {
     Stamp::of(path).map(|stamp| stamp.to_string()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What an agent left on another machine, brought into the private clone of its attempt, as if it had worked there.
+//! Brings the work of an agent on another machine into the private clone of its attempt, as if the agent had worked there.
 
 use anyhow::Result;
 
@@ -8,14 +8,15 @@ use crate::remote::RemoteResult;
 use crate::workspace::{Notice, Workspace};
 
 impl Workspace {
-    /// Makes the clone, a checkout of `base`, what a worker's `commit` says that the agent left: its files, its commits, what it staged.
+    /// Turns the clone, a checkout of `base`, into the state that the worker's `commit` describes: the agent's files, commits and
+    /// index.
     pub(crate) async fn bring(&self, origin: &Origin, base: &Oid, commit: &Oid, result: &RemoteResult) -> Result<Vec<Notice>> {
         let (from, to) = (self.repo.tree_of(base).await?, self.repo.tree_of(commit).await?);
         let mut notices = Vec::new();
         self.turn_into(&from, &to, &mut notices).await?;
         let git = origin.git_in(&self.repo.place.top);
         let mut updates = String::new();
-        // A worker can name only what it has pushed.
+        // A worker can only name commits that it has pushed.
         let known = async |oid: &Oid| self.repo.is_ancestor(oid, commit).await;
         if let Some(head) = &result.head
             && known(head).await?

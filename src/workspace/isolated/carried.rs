@@ -1,11 +1,11 @@
-//! The configuration of a private clone: what it takes over from the user's repository, and what it sets itself. Pure.
+//! Composes the configuration of a private clone: the settings it takes over from the user's repository, and its own. Pure.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Sections that are taken over whole.
+/// Sections that the clone takes over completely.
 const SECTIONS: [&str; 10] = ["author", "branch", "committer", "diff", "filter", "i18n", "lfs", "merge", "submodule", "user"];
-/// Keys of `core` that decide what is in the files.
+/// Keys of `core` that affect the content of files.
 const CORE: [&str; 16] = [
     "abbrev",
     "attributesfile",
@@ -24,7 +24,7 @@ const CORE: [&str; 16] = [
     "symlinks",
     "whitespace",
 ];
-/// Keys of a remote that fetching needs.
+/// Keys of a remote that `git fetch` needs.
 const REMOTE: [&str; 6] = ["fetch", "partialclonefilter", "prune", "promisor", "tagopt", "url"];
 
 /// A setting: its key as git lists it, and its value.
@@ -39,36 +39,36 @@ fn parts(key: &str) -> Option<(&str, Option<&str>, &str)> {
     })
 }
 
-/// Whether the clone takes a setting over. Hooks, aliases, credentials and `ralph.*` stay with the user.
+/// Whether the clone takes over a setting. Hooks, aliases, credentials and `ralph.*` are not taken over.
 fn is_carried(key: &str) -> bool {
     match parts(key) {
         Some(("core", None, name)) => CORE.contains(&name),
         Some(("remote", Some(_), name)) => REMOTE.contains(&name),
         Some(("url", Some(_), name)) => name == "insteadof",
         Some(("extensions", None, name)) => name == "partialclone",
-        // A store beside the user's objects stays where it is.
+        // The clone gets its own `lfs.storage` setting, which points to the user's store.
         Some(("lfs", None, "storage")) => false,
         Some((section, ..)) => SECTIONS.contains(&section),
         None => false,
     }
 }
 
-/// What a clone is told beside what it takes over.
+/// Settings that the clone has in addition to those it takes over.
 #[derive(Debug)]
 pub(super) struct OwnSettings<'a> {
-    /// The format of its objects, if that is not sha1.
+    /// The object format, if it is not sha1.
     pub object_format: Option<&'a str>,
-    /// The format of its refs, if they are not files.
+    /// The ref format, if it is not `files`.
     pub ref_format: Option<&'a str>,
-    /// Whether its file system tells `a` from `A`.
+    /// Whether the file system of the clone ignores case.
     pub ignores_case: bool,
-    /// What `git push` says.
+    /// The text that takes the place of every push URL, so that a failing `git push` shows it.
     pub no_push: &'a str,
-    /// Where the user's LFS objects are.
+    /// The directory of the user's LFS objects.
     pub lfs_storage: &'a OsStr,
 }
 
-/// The text of the clone's configuration file.
+/// The content of the clone's configuration file.
 pub(super) fn config_text(settings: &[Setting], own: &OwnSettings<'_>) -> Vec<u8> {
     let mut text = Text::default();
     let extended = own.object_format.is_some()
@@ -105,7 +105,7 @@ pub(super) fn config_text(settings: &[Setting], own: &OwnSettings<'_>) -> Vec<u8
     for remote in remotes {
         text.set(&format!("remote.{remote}.pushurl"), own.no_push);
     }
-    // Any other place to push to becomes one that does not exist, with the same sentence in its name.
+    // Redirects any other push URL to one that does not exist and has the same text in its name.
     text.set(&format!("url.{} .pushinsteadof", own.no_push), "");
     text.0
 }

@@ -1,4 +1,4 @@
-//! The private git directory of a workspace: made anew before every attempt, so that nothing an agent did to it matters.
+//! Creates the private git directory of a clone anew before every attempt, and extracts the agent's commits from it afterwards.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,12 +14,12 @@ use crate::git::{Call, Git, Oid, RefList, Repo, stale};
 use crate::names::Names;
 use crate::{relocate, safe_read, safe_write};
 
-/// Files of the user's git directory that a clone has too, with the name there and here. Those of a linked work tree come from its own
-/// git directory.
+/// Files that are copied from the user's git directory into the clone's, under the same name. Those of the second list come from
+/// the git directory of the linked work tree.
 const COMMON_FILES: [&str; 3] = ["info/exclude", "info/attributes", "shallow"];
 const WORKTREE_FILES: [&str; 1] = ["info/sparse-checkout"];
 
-/// What every clone of a run is made from.
+/// The settings, formats and submodules that every clone of a run is made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The user's repository, with the user's checkout as its work tree.
@@ -33,10 +33,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Reads what clones take over; `environment` is that of our own git calls.
-    ///
-    /// # Errors
-    /// If git cannot read the user's configuration.
+    /// Reads everything that clones take over. `environment` is that of our own git calls.
     pub async fn read(repo: &Repo, names: &Names, environment: Vec<(OsString, OsString)>) -> Result<Self> {
         let settings = repo.local_settings().await?;
         let format = |key: &str, usual: &str| {
@@ -55,7 +52,7 @@ impl Origin {
         Origin::read(repo, &self.names, self.environment.clone()).await
     }
 
-    /// git in the clone at `top`, with our overrides: it runs nothing that an agent has configured.
+    /// Git in the clone at `top`, with our overrides, so that it runs no command that an agent has configured.
     pub fn git_in(&self, top: &Path) -> Git {
         Git::pinned(&top.join(".git"), top, self.environment.clone())
     }
@@ -64,11 +61,8 @@ impl Origin {
         self.repo.place.common_dir.join("objects")
     }
 
-    /// Makes the git directory of the clone at `top`: HEAD on the run's branch at `commit`, the refs of the user under the same
-    /// names, the objects borrowed, `index` for its index.
-    ///
-    /// # Errors
-    /// If the disk fails, or git where refs are not files.
+    /// Creates the git directory of the clone at `top`: HEAD on the run's branch at `commit`, the user's refs under the same
+    /// names, objects borrowed through alternates, and a copy of `index`.
     pub async fn make_git_dir(&self, top: &Path, commit: &Oid, refs: &RefList, index: &Path, moved: &Path) -> Result<()> {
         let dir = top.join(".git");
         let cannot = || format!("cannot create {}", dir.display());
@@ -92,7 +86,7 @@ impl Origin {
         packed.write_all(format!("# pack-refs with: sorted \n{lines}").as_bytes()).with_context(cannot)
     }
 
-    /// Where refs are not files, only git can make them.
+    /// Creates the repository with `git init`, for ref formats that only git can write.
     async fn init(&self, top: &Path, format: &str) -> Result<()> {
         let mut args = vec!["init".to_owned(), "-q".to_owned(), "--template=".to_owned(), format!("--ref-format={format}")];
         args.extend(self.object_format.as_ref().map(|format| format!("--object-format={format}")));
@@ -132,7 +126,7 @@ impl Origin {
         config_text(&self.settings, &own)
     }
 
-    /// The user's refs, but for the stash and what git-ralph keeps: of that only the work of earlier attempts, which prompts name.
+    /// The user's refs without the stash and git-ralph's own refs, except the work of earlier attempts, which prompts mention.
     fn carried_refs(&self, commit: &Oid, refs: &RefList) -> Vec<(String, Oid)> {
         let (branch, attempts) = (self.names.branch(), self.names.attempts());
         let is_carried =
@@ -144,8 +138,9 @@ impl Origin {
         carried
     }
 
-    /// What an agent has committed and staged in the clone at `top`, in an attempt that began at `commit`. Its objects are in the user's
-    /// repository then. `aside` is a directory of ours; what cannot be read is left out, or moved there.
+    /// The commits and the staged tree of an agent in the clone at `top`, in an attempt that began at `commit`. Their objects are
+    /// copied into the user's repository. Unreadable commits are left out; an unreadable index is moved to `aside`, a directory
+    /// of ours.
     pub async fn agents_commits(&self, top: &Path, commit: &Oid, aside: &Path) -> Result<AgentsCommits> {
         let mut found = AgentsCommits::default();
         if !self.disarm(top)? {
@@ -160,7 +155,7 @@ impl Origin {
         if self.take_objects(top, &wanted, commit, aside).await? {
             return Ok(found);
         }
-        // One object that is broken or missing keeps nothing else from being taken.
+        // One object that is broken or missing must not keep the others from being taken.
         let (mut all, staged, head) = (Vec::new(), found.staged, found.head);
         for oid in found.all {
             if self.take_objects(top, &[&oid], commit, aside).await? {
@@ -178,12 +173,12 @@ impl Origin {
         Ok(AgentsCommits { head, all, staged })
     }
 
-    /// From here on git runs nothing that an agent has configured: the configuration is ours again, and nothing leads elsewhere. Says
-    /// whether there is a git directory at all.
+    /// Replaces the clone's configuration by ours and removes files that redirect git, so that git runs no command that an agent
+    /// has configured. Returns whether there is a usable git directory.
     fn disarm(&self, top: &Path) -> Result<bool> {
         let dir = top.join(".git");
         let is_real = |name: &str| dir.join(name).symlink_metadata().is_ok_and(|meta| meta.is_dir());
-        // A link may lead into the user's own repository.
+        // A symbolic link may point into the user's own repository.
         if dir.canonicalize().ok().as_ref() != Some(&dir) || !is_real(".") || !is_real("objects") || !dir.join("HEAD").exists() {
             return Ok(false);
         }
@@ -201,7 +196,7 @@ impl Origin {
         let head: Option<Oid> = if head.code == 0 { String::from_utf8_lossy(&head.stdout).trim_end().parse().ok() } else { None };
         let listed = git.call(RefList::QUERY).answer().await?;
         let refs = RefList::parse(&listed.stdout).unwrap_or_default();
-        // What was committed and left behind is in the logs of refs only.
+        // Commits that the agent abandoned are only in the reflogs.
         let logged = git.call(["rev-list", "--walk-reflogs", "--all"]).answer().await?;
         let logged = String::from_utf8_lossy(&logged.stdout).into_owned();
         let (fetched, own): (Vec<_>, Vec<_>) = refs.iter().partition(|entry| entry.name.starts_with("refs/remotes/"));
@@ -212,7 +207,7 @@ impl Origin {
         Ok(AgentsCommits { head: head.filter(|oid| oid != commit), all, staged: None })
     }
 
-    /// The tips of what is in none of the user's refs, nor in any of `known`.
+    /// The tips of the commits that neither the user's refs nor any of `known` contain.
     async fn unknown_tips(&self, top: &Path, wanted: &BTreeSet<Oid>, known: impl Iterator<Item = Oid>) -> Result<Vec<Oid>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
@@ -230,13 +225,13 @@ impl Origin {
         self.settings.iter().any(|(key, _)| key == "extensions.partialclone" || (key.starts_with("remote.") && key.ends_with(".promisor")))
     }
 
-    /// The same call, which sees the objects of the clone beside the user's.
+    /// The same call, with the clone's objects visible in addition to the user's.
     fn borrowing(&self, call: Call, top: &Path) -> Call {
         call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", top.join(".git/objects"))
     }
 
-    /// The tree of the clone's index, if it is another than that of `commit`. It is read from a copy: git would write to it, wherever
-    /// it leads.
+    /// The tree of the clone's index, if it differs from that of `commit`. It is read from a copy, because git would write to the
+    /// index file, which may be a symbolic link.
     async fn staged(&self, top: &Path, commit: &Oid, aside: &Path) -> Result<Option<Oid>> {
         let Ok(bytes) = safe_read::bytes(&top.join(".git/index")) else { return Ok(None) };
         if fs::read(aside.join("index")).is_ok_and(|ours| ours == bytes) {
@@ -252,12 +247,12 @@ impl Origin {
             let before = self.repo.tree_of(commit).await?;
             return Ok(tree.filter(|tree| *tree != before));
         }
-        // Garbage, or full of conflicts: no tree, but a file that may be looked into.
+        // The index is damaged or has conflicts. There is no tree, but the user can look at the file.
         stale::move_aside(&copy, &aside.join("moved/index"))?;
         Ok(None)
     }
 
-    /// Whether no ref has been written since the git directory was made; refs are files.
+    /// Whether no ref was written since the git directory was made. Only answers yes where refs are files.
     fn is_untouched(&self, top: &Path) -> bool {
         let dir = top.join(".git");
         let head = fs::read_to_string(dir.join("HEAD")).is_ok_and(|text| text.trim_end() == format!("ref: {}", self.names.branch()));
@@ -270,8 +265,8 @@ impl Origin {
             && !dir.join("refs/stash").exists()
     }
 
-    /// Copies the objects of these commits and trees into the user's repository. Says whether they were all there and whole: git reads
-    /// each of them and what it names, so that nothing is taken whose name is not that of its content.
+    /// Copies the objects of these commits and trees into the user's repository. Returns whether all of them were there and
+    /// intact: git checks each object and those it refers to, so that no object is taken whose content does not match its id.
     async fn take_objects(&self, top: &Path, wanted: &[&Oid], base: &Oid, aside: &Path) -> Result<bool> {
         if wanted.is_empty() {
             return Ok(true);
@@ -289,13 +284,13 @@ impl Origin {
         }
         let name = String::from_utf8_lossy(&packed.stdout).trim_end().to_owned();
         if name.is_empty() {
-            // Everything is there already.
+            // The user's repository has all objects already.
             return Ok(true);
         }
         let pack = incoming.join(format!("pack-{name}.pack"));
         let index = incoming.join(format!("pack-{name}.idx"));
         let _ = fs::remove_file(&index);
-        // A partial clone lacks objects that others name.
+        // In a partial clone, `--strict` would fail on objects that were never fetched.
         let check = if self.is_partial() { "--fsck-objects" } else { "--strict" };
         let args = [OsString::from("index-pack"), check.into(), "-o".into(), index.clone().into(), pack.clone().into()];
         if self.repo.git.call(args).working().answer().await?.code != 0 {
@@ -315,18 +310,18 @@ impl Origin {
     }
 }
 
-/// What an agent has committed and staged in its clone; the objects are in the user's repository.
+/// The commits and the staged tree of an agent; their objects are in the user's repository.
 #[derive(Debug, Default)]
 pub(crate) struct AgentsCommits {
-    /// Where HEAD is, if not where the attempt began.
+    /// The commit of HEAD, if it is not the one the attempt began at.
     pub head: Option<Oid>,
-    /// The tips of all commits that are in none of the user's refs, also of those that the agent left behind.
+    /// The tips of all commits that none of the user's refs contain, including abandoned ones.
     pub all: Vec<Oid>,
     /// The tree of the clone's index.
     pub staged: Option<Oid>,
 }
 
-/// Whether the file system of a git directory takes `CONFIG` for `config`.
+/// Whether the file system of a git directory ignores case: `InFo` then finds `info`.
 fn ignores_case(dir: &Path) -> bool {
     dir.join("InFo").exists()
 }

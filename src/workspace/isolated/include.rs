@@ -1,4 +1,4 @@
-//! Ignored files that the work needs: copied from the user's checkout into a workspace, as `.worktreeinclude` says.
+//! Copies ignored files that the work needs from the user's checkout into a workspace, as `.worktreeinclude` lists them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes};
@@ -12,24 +12,24 @@ use anyhow::{Context, Result};
 use crate::git::{Repo, is_opaque_directory, without_slash};
 use crate::{relocate, safe_read};
 
-/// The file that lists what is copied, in the syntax of `.gitignore`.
+/// The file that lists the files to copy, in the syntax of `.gitignore`.
 const FILE: &str = ".worktreeinclude";
 
-/// What was copied.
+/// The amount of data copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// How many files.
+    /// The number of files.
     pub files: usize,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// What the user's checkout lists to be copied, if it does.
+/// The content of `.worktreeinclude` in the user's checkout, if there is one.
 pub(super) fn listed(repo: &Repo) -> Option<String> {
     safe_read::text(&repo.place.top.join(FILE)).ok()
 }
 
-/// The ignored files of the user's checkout that workspaces get: those that `.worktreeinclude` or the patterns name.
+/// The ignored files of the user's checkout that workspaces get: those that match `.worktreeinclude` or the patterns.
 pub(super) async fn included(repo: &Repo, patterns: &[String]) -> Result<Vec<PathBuf>> {
     let (file, listed) = (repo.place.top.join(FILE), listed(repo));
     if listed.is_none() && patterns.is_empty() {
@@ -48,7 +48,7 @@ pub(super) async fn included(repo: &Repo, patterns: &[String]) -> Result<Vec<Pat
     }
     let candidates = repo.ignored_among(&index, &candidates).await?;
     let whole = ignored(repo).await?;
-    // A directory is listed as a whole also if it merely holds nothing but ignored files.
+    // git also lists a directory as a whole if it merely contains nothing but ignored files.
     let dirs: Vec<PathBuf> = whole.into_iter().filter(|path| is_opaque_directory(path)).collect();
     let whole: Vec<PathBuf> = repo.ignored_among(&index, &dirs).await?.iter().map(|path| without_slash(path).to_owned()).collect();
     let lines = listed.unwrap_or_default();
@@ -56,20 +56,21 @@ pub(super) async fn included(repo: &Repo, patterns: &[String]) -> Result<Vec<Pat
     Ok(candidates.into_iter().filter(|path| is_meant(path, &whole, &named)).collect())
 }
 
-/// The ignored files of the user's checkout; a directory with nothing else in it is listed as a whole, with a slash at its end.
+/// The ignored files of the user's checkout. A directory that contains nothing else is listed as a whole, with a slash at its
+/// end.
 pub(super) async fn ignored(repo: &Repo) -> Result<Vec<PathBuf>> {
     let args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
     Ok(paths(&repo.git.call(args).index(&repo.place.git_dir.join("index")).working().output().await?))
 }
 
-/// A pattern such as `.env` also matches `node_modules/x/.env`. What lies below a directory that is ignored as a whole is meant only if
-/// a pattern names that directory.
+/// Whether a matching file should be copied. A pattern such as `.env` also matches `node_modules/x/.env`, so a file below a
+/// directory that is ignored as a whole is copied only if a pattern names that directory.
 fn is_meant(path: &Path, whole: &[PathBuf], patterns: &[&str]) -> bool {
     let Some(dir) = whole.iter().find(|dir| path.starts_with(dir)) else { return true };
     patterns.iter().any(|pattern| Path::new(pattern.trim_matches('/').trim_end_matches("/**")).starts_with(dir))
 }
 
-/// Copies files from one directory to another; those that are the same by length and time stay.
+/// Copies files from one directory to another, except those whose length and time are the same.
 pub(super) fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<Copied> {
     let mut copied = Copied::default();
     for path in files {
@@ -82,8 +83,8 @@ pub(super) fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<Copi
     Ok(copied)
 }
 
-/// Copies one file; none if it is there already, is no longer there, or is no file. Nothing sees half of it, and nothing outside of the
-/// two directories is read or written: where a part of its path is a link, there is no copy.
+/// Copies one file. Returns none if it exists already, is gone, or is no file. The copy appears under its name only when it is
+/// complete. Nothing outside of the two directories is read or written: a path that leads through a symbolic link is not copied.
 fn copy(from_dir: &Path, to_dir: &Path, path: &Path) -> io::Result<Option<u64>> {
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(name) if name != ".git"));
     if !is_plain || barrier(from_dir, path).is_some() || barrier(to_dir, path).is_some() {
@@ -128,7 +129,7 @@ fn copy(from_dir: &Path, to_dir: &Path, path: &Path) -> io::Result<Option<u64>> 
     Ok(Some(meta.len()))
 }
 
-/// What is above a path, inside of a directory, and is no directory: a link, for example.
+/// The first ancestor of a path, inside of a directory, that is not a directory itself (for example a symbolic link).
 pub(super) fn barrier(dir: &Path, path: &Path) -> Option<PathBuf> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
     above.reverse();

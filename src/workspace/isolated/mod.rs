@@ -1,7 +1,8 @@
-//! A private clone as the directory that attempts work in. The agent has a git of its own there: whatever it does to it stays there.
+//! Uses a private clone as the workspace of an attempt: the agent has a git directory of its own, and its changes to it stay
+//! there.
 //!
-//! Our own work on the directory goes through the user's git directory and a private index, so nothing that the agent writes to its
-//! git directory has any effect on what is saved and landed.
+//! Our own work on the clone goes through the user's git directory and a private index. So nothing that the agent writes to its
+//! git directory affects what is saved and landed.
 
 mod brought;
 mod carried;
@@ -32,19 +33,19 @@ use crate::stamp::Stamp;
 use crate::vault::Vault;
 use crate::{relocate, safe_read, safe_write};
 
-/// The tree that the directory held when we looked last.
+/// The file that records the last known tree of the workspace.
 const TREE: &str = "tree";
-/// The tree that the directory is being turned into.
+/// The file that records the tree that the workspace is being switched to.
 const TURNING: &str = "turning";
-/// The ignored files that were copied into it.
+/// The file that lists the ignored files copied into the workspace.
 const INCLUDED: &str = "included";
-/// Is there once the directory was set up: what it was set up by.
+/// The file that exists once the workspace was set up; it holds the recipe used.
 const READY: &str = "ready";
-/// Where the run keeps what it knows of its clones, in its own directory.
+/// The subdirectory of the run's directory that holds the records about clones.
 pub(crate) const BELOW: &str = "workspaces";
 
-/// What this process knows of a private clone. Files beside it can have been written by an agent: the index is used only if it is as we
-/// left it, and notes are kept in the vault, if there is one.
+/// What this process knows about a private clone. An agent may have modified the files next to it. So the index is used only if
+/// its stamp is the one we left, and notes are stored in the vault, if there is one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     vault: Option<Vault>,
@@ -53,13 +54,13 @@ pub(super) struct Known {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// The tree in the directory when we looked last.
+    /// The last known tree of the workspace.
     tree: Option<Oid>,
-    /// Whether no agent and no gate has been at work in it since.
+    /// Whether no agent and no gate has worked in it since.
     quiet: bool,
-    /// The private index as we left it.
+    /// The stamp of the private index as we left it.
     index: Option<Stamp>,
-    /// The clones of submodules in it.
+    /// The clones of submodules in the workspace.
     submodules: BTreeMap<PathBuf, Workspace>,
 }
 
@@ -70,7 +71,7 @@ impl Known {
 }
 
 impl Workspace {
-    /// A private clone at `top`; what is kept about it goes into `dir`, and what an agent must not write into `vault`.
+    /// A private clone at `top`. Records about it go into `dir`, and those that an agent must not write into `vault`.
     #[must_use]
     pub(crate) fn isolated(user: &Repo, names: Names, dir: PathBuf, top: PathBuf, vault: Option<&Vault>) -> Self {
         let mut repo = user.clone();
@@ -86,7 +87,7 @@ impl Workspace {
         &self.repo.place.top
     }
 
-    /// Where a note about the directory is kept.
+    /// The path of a note about the workspace.
     pub(super) fn note_file(&self, name: &str) -> PathBuf {
         match &self.known.vault {
             Some(vault) => vault.path(&format!("workspace-{}-{name}", self.dir.file_name().unwrap_or_default().display())),
@@ -94,7 +95,7 @@ impl Workspace {
         }
     }
 
-    /// Keeps a note. After a kill, all of it is there or all of what was there before.
+    /// Writes a note atomically: after a kill, the file holds either the old or the new text.
     fn note(&self, name: &str, text: &[u8]) -> Result<()> {
         let path = self.note_file(name);
         let draft = path.with_added_extension("new");
@@ -107,7 +108,7 @@ impl Workspace {
         safe_read::text(&self.note_file(name)).ok()?.trim_end().parse().ok()
     }
 
-    /// The tree that the directory held when this process or an earlier one looked last.
+    /// The last known tree of the workspace, noted by this process or an earlier one.
     pub(crate) fn last_tree(&self) -> Option<Oid> {
         self.known.memory().tree.clone().or_else(|| self.noted_tree(TREE))
     }
@@ -121,14 +122,14 @@ impl Workspace {
         Ok(())
     }
 
-    /// Our own directory about the clone is a directory, and no link to one.
+    /// Makes sure that the directory of our records is a real directory and not a symbolic link.
     fn check_dir(&self) -> Result<()> {
         let cannot = || format!("cannot create {}", self.dir.display());
         let (Some(name), Some(run)) = (self.dir.file_name(), self.dir.parent().and_then(Path::parent)) else { bail!(cannot()) };
         safe_write::real_dirs(run, &Path::new(BELOW).join(name)).with_context(cannot).map(drop)
     }
 
-    /// The private index is as we left it, or there is none: what an agent has written into it could hide its own changes.
+    /// Discards the private index unless it is the one we left: an agent could hide its changes by writing into it.
     fn check_index(&self) -> Result<()> {
         self.check_dir()?;
         let index = self.private_index();
@@ -143,28 +144,29 @@ impl Workspace {
         memory.index.is_some() && memory.index == Stamp::of(&self.private_index())
     }
 
-    /// What a directory is set up by: the ignored files that are listed to be copied, and the commands. When the user changes one of
-    /// them, the directory is set up again.
+    /// The recipe for setting a workspace up: the ignored files to copy, and the setup commands. When the user changes one of
+    /// them, the workspace is set up again.
     pub(crate) fn recipe(origin: &Origin, patterns: &[String], commands: &[String]) -> String {
         [include::listed(&origin.repo).unwrap_or_default(), patterns.join("\n"), commands.join("\n")].join("\0")
     }
 
-    /// Whether the directory has been set up by this recipe.
+    /// Whether the workspace has been set up with this recipe.
     pub(crate) fn is_ready(&self, recipe: &str) -> bool {
         fs::read(self.note_file(READY)).is_ok_and(|by| by == recipe.as_bytes()) && self.top().join(".git").is_dir()
     }
 
-    /// Notes that the directory is set up: what is ignored in it now is not to be committed, whatever an agent does to ignore rules.
+    /// Notes that the workspace is set up. Files that are ignored now are never committed, even if an agent changes the ignore
+    /// rules.
     pub(crate) async fn note_ready(&self, recipe: &str, has_ignored: bool) -> Result<()> {
         let ignored = |entry| if let TreeEntry::Ignored(path) = entry { Some(path) } else { None };
         let entries = if has_ignored { self.repo.status(&self.private_index()).await? } else { Vec::new() };
         self.note(IGNORED, &PathSet::new(entries.into_iter().filter_map(ignored)).bytes())?;
-        // git has written times into the index.
+        // git has refreshed the times in the index.
         self.known.memory().index = Stamp::of(&self.private_index());
         self.note(READY, recipe.as_bytes())
     }
 
-    /// Makes the directory with the files of `commit` and the ignored files that the work needs. Doing it twice is harmless.
+    /// Creates the workspace with the files of `commit` and the ignored files that the work needs. Repeating it is harmless.
     pub(crate) async fn make(&self, origin: &Origin, commit: &Oid, refs: &RefList, patterns: &[String]) -> Result<Copied> {
         self.check_dir()?;
         self.prepare(origin, commit, refs).await?;
@@ -173,21 +175,22 @@ impl Workspace {
         include::copy_all(&origin.repo.place.top, self.top(), &included)
     }
 
-    /// The ignored files of the user's checkout that are not in the directory; those that are ignored as a whole by their directory.
+    /// The ignored files of the user's checkout that the workspace lacks. A directory that is ignored as a whole counts as one.
     pub(crate) async fn missing_ignored(&self, origin: &Origin) -> Result<Vec<String>> {
         let ignored = include::ignored(&origin.repo).await?;
         let missing = |path: &PathBuf| self.top().join(path).symlink_metadata().is_err();
         Ok(ignored.into_iter().filter(missing).map(|path| path.display().to_string()).collect())
     }
 
-    /// Whether there is anything in the directory that nothing here knows of: it is to be saved before the directory is prepared.
+    /// Whether the workspace contains anything that this process does not know about, and that must be saved before it is
+    /// prepared.
     pub(crate) fn is_strange(&self) -> bool {
         let is_not_ours = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() != ".git");
         !self.is_known() && fs::read_dir(self.top()).is_ok_and(|mut entries| entries.any(is_not_ours))
     }
 
-    /// Whether everything in a tree that was found in the directory is there by our own doing: it was being turned from one tree into
-    /// another. What is missing is nothing that could be lost.
+    /// Whether every file in the tree `found` stems from git-ralph itself, which was interrupted while switching from one tree to
+    /// another. Missing files do not matter, because nothing of them can be lost.
     pub(crate) async fn is_explained(&self, found: &Oid, before: Option<&Oid>) -> Result<bool> {
         let nothing = self.repo.empty_tree().await?;
         let before = before.unwrap_or(&nothing);
@@ -202,8 +205,8 @@ impl Workspace {
         Ok(new.is_empty())
     }
 
-    /// Makes the directory a checkout of `commit`, with a git directory that is made anew. Ignored files stay. What is strange in it
-    /// has been saved.
+    /// Makes the workspace a checkout of `commit` with a new git directory. Ignored files stay. The caller has saved unknown
+    /// content.
     pub(crate) async fn prepare(&self, origin: &Origin, commit: &Oid, refs: &RefList) -> Result<Vec<Notice>> {
         self.check_place()?;
         self.check_index()?;
@@ -225,7 +228,7 @@ impl Workspace {
         let included = PathSet::load(&self.note_file(INCLUDED)).unwrap_or_default();
         let included: Vec<PathBuf> = included.paths().cloned().collect();
         for path in &included {
-            // What an agent has put in the place of an ignored directory stays no longer than its attempt.
+            // An agent may have replaced an ignored directory by a file or a symbolic link, which must not outlive its attempt.
             if let Some(barrier) = include::barrier(self.top(), path).filter(|barrier| !barrier.starts_with("..") && barrier.is_relative())
                 && !self.repo.is_in(&tree, &barrier).await?
             {
@@ -236,7 +239,7 @@ impl Workspace {
         Ok(notices)
     }
 
-    /// Turns the files of one tree into those of another. What is in the way and in no tree is moved into the run's directory.
+    /// Switches the files from one tree to another. Files in the way that are in no tree are moved into the run's directory.
     pub(crate) async fn turn_into(&self, from: &Oid, to: &Oid, notices: &mut Vec<Notice>) -> Result<()> {
         let changes = self.repo.diff_trees(from, to).await?;
         let label = "in-the-way";
@@ -249,25 +252,25 @@ impl Workspace {
         self.note_tree(&self.repo.tree_of(to).await?)
     }
 
-    /// Whether this process knows that the directory holds what it should: it looked, and no agent has been at work since.
+    /// Whether this process knows the content of the workspace: it has taken a snapshot, and no agent has worked there since.
     pub(crate) fn is_known(&self) -> bool {
         let quiet = self.known.memory().quiet;
         quiet && self.is_index_ours()
     }
 
-    /// An agent or a gate is about to work in the directory.
+    /// Notes that an agent or a gate is about to work in the workspace.
     pub(crate) fn hand_over(&self) {
         let mut memory = self.known.memory();
         memory.quiet = false;
         memory.submodules.values().for_each(Workspace::hand_over);
     }
 
-    /// Everything in the directory as a tree, compared with `base`.
+    /// A snapshot of all files in the workspace, compared with `base`.
     pub(crate) async fn snapshot_of_work(&self, base: &Oid, label: &str, notices: &mut Vec<Notice>) -> Result<Snapshot> {
         self.snapshot_above(None, base, label, notices).await
     }
 
-    /// The same, with ignored files that the agent has tracked in its commit `committed`.
+    /// The same, including ignored files that the agent tracks in its commit `committed`.
     pub(crate) async fn snapshot_above(
         &self,
         committed: Option<&Oid>,
@@ -285,13 +288,13 @@ impl Workspace {
         Ok(snapshot)
     }
 
-    /// Whether the directory is where it should be, and no link to another one.
+    /// Whether the workspace exists in its place and is no symbolic link.
     pub(crate) fn is_there(&self) -> bool {
         self.top().symlink_metadata().is_ok_and(|meta| meta.is_dir()) && self.top().canonicalize().is_ok_and(|real| real == self.top())
     }
 
-    /// The directory is there, and it is a directory that can be written to: an agent may have deleted it, put a link in its place, or
-    /// made it read-only.
+    /// Makes sure that the workspace is a writable directory in its place: an agent may have deleted it, replaced it by a
+    /// symbolic link, or made it read-only.
     fn check_place(&self) -> Result<()> {
         let top = self.top();
         match top.symlink_metadata() {

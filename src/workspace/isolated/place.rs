@@ -1,4 +1,4 @@
-//! Where the workspaces of a run are: a directory beside the repository that names the run, as the run names it.
+//! Manages the directory of a run's workspaces, which lies beside the repository and is named after the change.
 
 use std::fs;
 use std::io;
@@ -13,18 +13,18 @@ use crate::git::Git;
 use crate::vault::Vault;
 use crate::{relocate, safe_read, safe_write};
 
-/// The file in the directory that says whose it is: the git directory, the user's checkout, the change and the run's id, a line each.
+/// The file in that directory that names its owner, one item per line: git directory, user's checkout, change, and the run's id.
 const OWNER: &str = ".git-ralph";
-/// A way out where workspaces cannot be in the directory that they would be in.
+/// The hint where workspaces cannot be in the default directory.
 const ELSEWHERE: &str = "git config ralph.workspaceDir ~/ralph-workspaces";
-/// The workspace that merges are tested in.
+/// The name of the workspace in which merges are tested.
 const LANDING: &str = "landing";
-/// What a directory is called while it is being removed, behind its own name.
+/// The suffix of a directory that is being removed.
 const REMOVING: &str = ".removing-";
-/// The name in the vault of what tells the directory from any other.
+/// The name of the file in the vault that holds the identity of the directory.
 const IDENTITY: &str = "workspaces-identity";
 
-/// Whose a directory of workspaces is.
+/// The owner of a directory of workspaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceOwner {
     /// The git directory that all work trees of the repository share.
@@ -70,19 +70,19 @@ pub(crate) struct WorkspaceRoot {
     vault: Option<Vault>,
 }
 
-/// A directory of workspaces that was found: as it was made, or what a removal that was cut short left of it.
+/// A directory of workspaces that was found, either complete or left over from an interrupted removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// The directory.
     pub path: PathBuf,
-    /// Whose it is, by its own word.
+    /// The owner that the directory itself names.
     pub owner: WorkspaceOwner,
 }
 
-/// Where the workspaces of a change are: below `configured`, or else beside the checkout.
+/// The directory for the workspaces of a change: below `configured`, or else beside the checkout.
 ///
 /// # Errors
-/// A [`Problem`] if the checkout has no directory around it.
+/// A [`Problem`] if the checkout has no parent directory.
 pub fn directory(top: &Path, change: &str, configured: Option<&Path>) -> Result<PathBuf> {
     let around = match configured {
         Some(dir) => top.join(dir),
@@ -98,7 +98,7 @@ pub fn directory(top: &Path, change: &str, configured: Option<&Path>) -> Result<
     Ok(resolved(&around).join(change))
 }
 
-/// The path without links and dots, as far as it exists.
+/// The path without symbolic links and `..`, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(path), ..) => path,
@@ -107,10 +107,11 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Refuses a directory inside a work tree or a git directory: test runners, linters and watchers there would pick the workspaces up.
+/// Refuses a directory inside a work tree or a git directory, where test runners, linters and watchers would pick up the
+/// workspaces.
 ///
 /// # Errors
-/// A [`Problem`] that says so.
+/// A [`Problem`] with a hint to configure another directory.
 pub async fn check_outside(dir: &Path, git: &Git) -> Result<()> {
     let there = dir.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
     let answer = git.clone().at(there).call(["rev-parse", "--absolute-git-dir"]).answer().await?;
@@ -126,29 +127,29 @@ impl WorkspaceRoot {
         WorkspaceRoot { path, owner, vault: vault.filter(Vault::exists) }
     }
 
-    /// The workspace of a slot.
+    /// The directory of all workspaces of the run.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The clone of a slot.
+    /// The path of the clone for a slot.
     pub fn slot(&self, slot: u32) -> PathBuf {
         self.path.join((slot + 1).to_string())
     }
 
-    /// The workspace that merges are tested in.
+    /// The path of the workspace in which merges are tested.
     pub fn landing(&self) -> PathBuf {
         self.path.join(LANDING)
     }
 
-    /// Makes the directory, or checks that it is this run's. Leftovers of an earlier run of the same change are replaced.
+    /// Creates the directory, or checks that it belongs to this run. Leftovers of an earlier run of the same change are replaced.
     pub fn claim(&self) -> Result<()> {
         let cannot = || format!("cannot create {}", self.path.display());
         self.clear_links().with_context(cannot)?;
         match WorkspaceOwner::of_directory(&self.path) {
             Some(owner) if owner == self.owner => return self.check_real(),
             _ if self.is_the_one_we_made() => {}
-            // What was put in the place of ours since is nothing of ours, and in the way.
+            // Our directory was replaced meanwhile. The new one is not ours and in the way.
             _ if self.has_claimed() && self.path.exists() => set_aside(&self.path).with_context(cannot)?,
             Some(owner) if owner.common_dir == self.owner.common_dir && owner.change == self.owner.change => self.remove_leftovers()?,
             Some(owner) => bail!(self.is_foreign(&format!("has the workspaces of {}", owner.top.display()))),
@@ -172,7 +173,7 @@ impl WorkspaceRoot {
         Ok(safe_write::write(&file, self.owner.text()?.as_bytes())?)
     }
 
-    /// Whether the directory is the one that this run has made, whatever an agent has written into it.
+    /// Whether the directory is the one that this run created, whatever an agent has written into it.
     fn is_the_one_we_made(&self) -> bool {
         let noted = self.vault.as_ref().and_then(|vault| vault.read(IDENTITY));
         noted.is_some_and(|noted| identity(&self.path).is_some_and(|identity| identity.as_bytes() == noted))
@@ -182,7 +183,7 @@ impl WorkspaceRoot {
         self.vault.as_ref().is_some_and(|vault| vault.path(IDENTITY).exists())
     }
 
-    /// A link in the place of the directory, or of the one around it, was put there since the run began. It is renamed.
+    /// Renames a symbolic link in the place of the directory or of its parent: it was put there after the run began.
     fn clear_links(&self) -> io::Result<()> {
         for dir in self.path.parent().into_iter().chain([self.path.as_path()]) {
             if dir.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
@@ -192,7 +193,7 @@ impl WorkspaceRoot {
         Ok(())
     }
 
-    /// Refuses to work where a link leads somewhere else: what is written there would overwrite other files.
+    /// Refuses a path that leads through a symbolic link, because writing there would overwrite other files.
     fn check_real(&self) -> Result<()> {
         let real = self.path.canonicalize().with_context(|| format!("cannot find {}", self.path.display()))?;
         if real == self.path { Ok(()) } else { bail!(self.is_foreign(&format!("leads to {}", real.display()))) }
@@ -202,12 +203,12 @@ impl WorkspaceRoot {
         Problem::refused(format!("{} {why}", self.path.display())).hint(ELSEWHERE)
     }
 
-    /// What is left of an earlier run: its work is under refs, so the directory can go.
+    /// Removes the directory of an earlier run, whose work is saved under refs.
     fn remove_leftovers(&self) -> Result<()> {
         remove(&self.path, |owner| owner.common_dir == self.owner.common_dir && owner.change == self.owner.change)
     }
 
-    /// Removes the workspaces and what is around them, if they are this run's; also what an earlier removal left of them.
+    /// Removes the workspaces and their directory, if they belong to this run, and leftovers of an interrupted removal.
     pub fn remove(&self) -> Result<()> {
         let is_real = self.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         if is_real && self.is_the_one_we_made() && WorkspaceOwner::of_directory(&self.path).as_ref() != Some(&self.owner) {
@@ -220,30 +221,27 @@ impl WorkspaceRoot {
                 left.remove()?;
             }
         }
-        // Where it was the last one, nothing of ours is left.
+        // Succeeds only if this was the last directory of workspaces in it.
         let _ = fs::remove_dir(around);
         Ok(())
     }
 }
 
 impl Leftover {
-    /// How many bytes are in it.
+    /// The number of bytes in the directory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         size(&self.path)
     }
 
-    /// Whether it is what a removal of `path` left.
+    /// Whether this is a leftover of an interrupted removal of `path`.
     #[must_use]
     pub fn is_half_removed(&self, path: &Path) -> bool {
         let (name, whole) = (self.path.to_string_lossy(), path.to_string_lossy());
         name.strip_prefix(&*whole).is_some_and(|rest| rest.starts_with(REMOVING))
     }
 
-    /// Removes it, if it is still the same owner's.
-    ///
-    /// # Errors
-    /// If it cannot be removed.
+    /// Removes the directory, if it still has the same owner.
     pub fn remove(&self) -> Result<()> {
         remove(&self.path, |owner| *owner == self.owner)?;
         let _ = self.path.parent().map(fs::remove_dir);
@@ -251,7 +249,8 @@ impl Leftover {
     }
 }
 
-/// Removes a directory of workspaces if its owner is the expected one. It is renamed first, so that no half of it is taken for a whole.
+/// Removes a directory of workspaces if its owner is the expected one. It is renamed first, so that a partly removed directory is
+/// never taken for a complete one.
 fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()> {
     let Some(owner) = WorkspaceOwner::of_directory(path) else { return Ok(()) };
     let cannot = || format!("cannot remove {}", path.display());
@@ -269,20 +268,20 @@ fn remove(path: &Path, expected: impl Fn(&WorkspaceOwner) -> bool) -> Result<()>
         );
         fs::rename(path, &going).with_context(cannot)?;
     }
-    // Who it belongs to stays to be read until all the rest is gone.
+    // The file that names the owner is removed last, so that an interrupted removal can be completed.
     for entry in fs::read_dir(&going).with_context(cannot)?.flatten().filter(|entry| entry.file_name() != OWNER) {
         relocate::remove_opened(&entry.path()).with_context(cannot)?;
     }
     relocate::remove_opened(&going).with_context(cannot)
 }
 
-/// Renames something that is in the way.
+/// Renames an obstacle.
 fn set_aside(path: &Path) -> io::Result<()> {
     let numbered = |number: u32| path.with_added_extension(format!("aside.{number}"));
     fs::rename(path, free_name(path.with_added_extension("aside"), numbered, |path| path.symlink_metadata().is_ok()))
 }
 
-/// What tells a directory from any other, also from one that was made in its place.
+/// Identifies a directory even against one that was created later at the same path.
 fn identity(dir: &Path) -> Option<String> {
     let meta = dir.symlink_metadata().ok()?;
     let born = meta.created().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
@@ -290,9 +289,6 @@ fn identity(dir: &Path) -> Option<String> {
 }
 
 /// The directories of workspaces below a directory.
-///
-/// # Errors
-/// If the directory cannot be read.
 pub fn found_below(around: &Path) -> io::Result<Vec<Leftover>> {
     let entries = match fs::read_dir(around) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -305,7 +301,7 @@ pub fn found_below(around: &Path) -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// The bytes of all files in a directory.
+/// The total size of all files in a directory.
 fn size(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries

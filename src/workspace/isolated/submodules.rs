@@ -1,5 +1,5 @@
-//! Submodules of a private clone: each is a private clone of the user's own, which borrows its objects. What an agent commits or edits in
-//! one is kept in the user's submodule, so that what lands names commits that exist there.
+//! Manages the submodules of a private clone: each is a private clone of the user's submodule and borrows its objects. An agent's
+//! commits and edits in a submodule are saved in the user's submodule, so that landed gitlinks name commits that exist there.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::workspace::submodules::{file_name, registered};
 /// A submodule that is checked out in the user's checkout.
 #[derive(Clone, Debug)]
 pub(super) struct Submodule {
-    /// Where it is, from the top of the work tree.
+    /// The path from the top of the work tree.
     path: PathBuf,
-    /// What clones of it are made from: the user's own.
+    /// The user's submodule, from which clones are made.
     origin: Origin,
 }
 
@@ -38,7 +38,7 @@ impl Submodule {
             let git = origin.repo.git.elsewhere(&top, Some(&git_dir));
             let no_index = git_dir.join("no-index");
             let place = Place { common_dir: git_dir.clone(), git_dir, top, head: origin.repo.place.head.clone() };
-            // The submodule may have no identity of its own, and what is committed here is for nobody's history.
+            // The submodule may have no user identity configured, and these commits are not part of any real history.
             let repo = Repo { git, place }.under_stand_in().without_index(no_index);
             let origin = Box::pin(origin.of_submodule(&repo)).await.with_context(|| format!("submodule {}", path.display()))?;
             found.push(Submodule { path, origin });
@@ -58,7 +58,7 @@ impl Workspace {
         self.known.memory().submodules.entry(submodule.path.clone()).or_insert_with(make).clone()
     }
 
-    /// Keeps what was done in submodules, in an attempt that began at `base`, in the user's own. Doing it twice is harmless.
+    /// Saves the work that an attempt starting at `base` did in submodules, in the user's submodules. Repeating it is harmless.
     pub(crate) async fn save_submodules(&self, origin: &Origin, base: &Oid, label: &str) -> Result<()> {
         for submodule in &origin.submodules {
             let Some(at) = self.repo.gitlink_at(base, &submodule.path).await? else { continue };
@@ -68,7 +68,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Keeps what was done in this clone of a submodule.
+    /// Saves the work in this clone of a submodule.
     async fn save_as_submodule(&self, origin: &Origin, at: &Oid, label: &str) -> Result<()> {
         if !self.is_there() || !self.top().join(".git").is_dir() {
             return Ok(());
@@ -101,7 +101,7 @@ impl Workspace {
         origin.repo.update_refs(&[RefUpdate::Create { name, to: kept }], "git ralph").await
     }
 
-    /// Whether a ref with such a name keeps this tree above this commit.
+    /// Whether a ref below `wanted` already holds this tree on top of this commit.
     async fn is_kept(&self, refs: &RefList, wanted: &str, head: &Oid, tree: &Oid) -> Result<bool> {
         for entry in refs.below(wanted) {
             if self.repo.tree_of(&entry.oid).await? == *tree && self.repo.is_ancestor(head, &entry.oid).await? {
@@ -111,7 +111,7 @@ impl Workspace {
         Ok(false)
     }
 
-    /// Takes out what is left of submodules that `commit` does not have, before the clone is turned into it.
+    /// Empties submodules that `commit` does not have, before the clone is switched to it.
     pub(super) async fn leave_submodules(&self, origin: &Origin, commit: &Oid) -> Result<()> {
         for submodule in &origin.submodules {
             let inner = self.submodule(submodule);
@@ -123,13 +123,14 @@ impl Workspace {
             let tree = inner.snapshot_of_work(&nothing, "left", &mut Vec::new()).await?.tree;
             inner.turn_into(&tree, &nothing, &mut Vec::new()).await?;
             relocate::discard(&inner.top().join(".git"), &inner.moved_dir("git"))?;
-            // Ignored files stay where they are.
+            // Fails if ignored files remain, which stay where they are.
             let _ = std::fs::remove_dir(inner.top());
         }
         Ok(())
     }
 
-    /// Makes every submodule a checkout of what `commit` names. One whose commit the user does not have stays empty.
+    /// Makes every submodule a checkout of the commit that `commit` records for it. If the user lacks that commit, it stays
+    /// empty.
     pub(super) async fn prepare_submodules(&self, origin: &Origin, commit: &Oid) -> Result<()> {
         for submodule in &origin.submodules {
             let Some(at) = self.repo.gitlink_at(commit, &submodule.path).await? else { continue };
@@ -156,7 +157,7 @@ impl Workspace {
     }
 }
 
-/// Whether a directory that may not exist yet would be made behind a link.
+/// Whether a directory, which may not exist yet, lies behind a symbolic link.
 fn is_behind_link(top: &Path) -> bool {
     let there = top.ancestors().skip(1).find(|dir| dir.symlink_metadata().is_ok());
     there.is_none_or(|dir| dir.canonicalize().ok().as_deref() != Some(dir))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::time::{Instant, sleep};
 
-use super::adoption::with_descendants;
+use super::adoption::{reap, with_descendants};
 use super::child::Child;
 use super::platform;
 
@@ -44,10 +44,15 @@ impl Group {
         }
     }
 
-    /// Waits for all of it to end, for so long at most.
+    /// Waits until every process of the group has ended, for at most `limit`.
     pub(super) async fn gone_within(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
-        while test_kill_process_group(self.leader).is_ok() && Instant::now() < deadline {
+        loop {
+            // An orphan of the group that has ended is ours to reap, and the group exists until then.
+            reap();
+            if test_kill_process_group(self.leader).is_err() || Instant::now() >= deadline {
+                return;
+            }
             sleep(POLL).await;
         }
     }

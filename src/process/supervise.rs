@@ -22,7 +22,7 @@ const BUFFER: usize = 64 * 1024;
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// How long the helpers of a runner that has gone may take to clean up after it.
-const CLEAN_UP: Duration = Duration::from_secs(2);
+const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// How often the clock is looked at, to notice when this process did not run.
 const BEAT: Duration = Duration::from_secs(1);

@@ -1,14 +1,15 @@
-//! What a line of a message can be enclosed in, so that a tag on it is no promise: code, comments, thinking. Pure.
+//! Tracks what a line of a message is enclosed in (code, comments, thinking), because a promise tag does not count
+//! there. Pure.
 
 use crate::fence::Fence;
 
-/// Fences inside fences are told apart up to this depth.
+/// The deepest level of nested fences that is tracked.
 const DEEPEST: usize = 16;
 
-/// The code fences that are open, read in two ways.
+/// The open code fences, in two readings.
 ///
-/// A fence of three backticks with another one of three inside is closed by the end of the inner one, as Markdown has it. People
-/// and models who write such a thing mean the end of the outer one.
+/// By the Markdown rules, a fence of three backticks inside another of three closes the outer one. People and models
+/// who write this mean a nested fence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fences {
     markdown: Fence,
@@ -16,7 +17,8 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// Takes the next line, without its indent and bullet. Says whether it stands in a fence by either reading, and by both.
+    /// Takes the next line, without indent and bullet. Returns whether it is in a fence in either reading, and whether
+    /// in both.
     pub fn take(&mut self, text: &str, indented: bool) -> (bool, bool) {
         if indented {
             return (self.markdown.is_open() || !self.nested.is_empty(), self.surely_open());
@@ -26,7 +28,7 @@ impl Fences {
         (markdown || nested, markdown && nested)
     }
 
-    /// Whether a fence is open by both readings.
+    /// Whether a fence is open in both readings.
     pub fn surely_open(&self) -> bool {
         self.markdown.is_open() && !self.nested.is_empty()
     }
@@ -38,7 +40,8 @@ impl Fences {
             Some((open, long)) if *open == mark && length >= *long && info.is_empty() => {
                 self.nested.pop();
             }
-            // A longer fence was chosen so that others can stand in it.
+            // A shorter or different mark inside a fence is content: the longer fence was chosen so that it can contain
+            // others.
             Some((open, long)) if *open != mark || length < *long || info.is_empty() => {}
             _ if self.nested.len() < DEEPEST => self.nested.push((mark, length)),
             _ => {}
@@ -47,18 +50,18 @@ impl Fences {
     }
 }
 
-/// What encloses the lines that follow, until its end is seen.
+/// The comment, quotation or block of thinking that encloses the following lines, until its end is seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Enclosure(Option<Open>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     end: &'static str,
-    /// In the middle of a paragraph, and therefore no longer than that.
+    /// The enclosure began in the middle of a line, so it ends with the paragraph at the latest.
     inline: bool,
 }
 
-/// Blocks of thinking, wherever they begin.
+/// Blocks of thinking, which may begin anywhere in a line.
 const THINKING: [(&str, &str); 6] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -67,7 +70,7 @@ const THINKING: [(&str, &str); 6] = [
     ("<reflection>", "</reflection>"),
     ("<scratchpad>", "</scratchpad>"),
 ];
-/// Code and quotations, at the beginning of a line; aider takes some of them for fences.
+/// Code and quotations, which count only at the beginning of a line; aider uses some of these tags as fences.
 const QUOTING: [(&str, &str); 6] = [
     ("<source>", "</source>"),
     ("<sourcecode>", "</sourcecode>"),
@@ -83,7 +86,7 @@ impl Enclosure {
         self.0.is_some()
     }
 
-    /// A blank line ends a paragraph.
+    /// Takes a blank line, which ends a paragraph.
     pub fn blank(&mut self) {
         self.0 = self.0.filter(|open| !open.inline);
     }
@@ -105,7 +108,7 @@ impl Enclosure {
     }
 }
 
-/// The first thing that encloses what follows, and where what follows begins.
+/// The first opening in a text: the offset behind it, and what it opens.
 fn opening(text: &str, begins: bool) -> Option<(usize, Option<Open>)> {
     let mut from = 0;
     while let Some(at) = text[from..].find('<').map(|at| from + at) {
@@ -126,7 +129,7 @@ fn opening(text: &str, begins: bool) -> Option<(usize, Option<Open>)> {
     None
 }
 
-/// Where a tag ends that a text begins with. It may have attributes.
+/// The end of the tag that a text begins with. The tag may have attributes.
 fn behind_tag(text: &str, tag: &str) -> Option<usize> {
     let name = tag.strip_suffix('>').filter(|name| starts_with(text, name))?;
     let rest = &text[name.len()..];
@@ -134,7 +137,7 @@ fn behind_tag(text: &str, tag: &str) -> Option<usize> {
     Some(name.len() + end + 1)
 }
 
-/// A line without what stands in backticks on it.
+/// A line without its inline code.
 fn without_code(line: &str) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -155,12 +158,12 @@ fn without_code(line: &str) -> String {
     kept + rest
 }
 
-/// Whether a text begins with a word of ASCII, in any letter case.
+/// Whether a text begins with an ASCII word, in any letter case.
 pub fn starts_with(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// Where a word of ASCII is, in any letter case.
+/// The position of an ASCII word, in any letter case.
 pub fn find(text: &str, word: &str) -> Option<usize> {
     let first = word.as_bytes().first()?;
     memchr::memchr_iter(*first, text.as_bytes()).find(|at| text.is_char_boundary(*at) && starts_with(&text[*at..], word))

@@ -1,4 +1,5 @@
-//! How an agent is called: a known client or a command of the user's own, found before anything is touched.
+//! Resolves the configured agent, a known client or a command of the user's, into a command line. This happens before
+//! git-ralph writes anything.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,22 +15,22 @@ use crate::shell_word::quoted;
 /// An agent that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// What a person calls it.
+    /// The name shown to the user.
     pub name: String,
-    /// How it prints.
+    /// The format of its output.
     pub format: Format,
     words: Vec<String>,
     env: &'static [(&'static str, &'static str)],
 }
 
-/// The shell that runs `ralph.<name>.cmd`; the words behind it are the command's arguments.
+/// The shell that runs `ralph.<name>.cmd`; the words after it are the command's arguments.
 const SHELL: [&str; 2] = ["sh", "-c"];
 
 impl Agent {
-    /// The agent that was chosen, with the model that was asked for.
+    /// Resolves the chosen agent, with the requested model.
     ///
     /// # Errors
-    /// If no agent of that name is known, its format is not, or it cannot be told a model.
+    /// If the agent or its output format is unknown, or if a model was requested and the agent has no option for one.
     pub fn resolve(choice: &AgentChoice, model: Option<&str>, config: &GitConfig) -> Result<Self> {
         match choice {
             AgentChoice::Command(words) => {
@@ -87,10 +88,10 @@ impl Agent {
         PROFILES.iter().map(|profile| profile.name).find(|name| which::which_in(name, Some(environment.path()), top).is_ok())
     }
 
-    /// Finds the program, so that a missing one is noticed before the first write.
+    /// Finds the agent's program, so that a missing one is reported before anything is written.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If there is no such program.
     pub fn find(&self, environment: &Environment, top: &Path) -> Result<Option<PathBuf>> {
         let Some(program) = self.first_program() else { return Ok(None) };
         match which::which_in(program, Some(environment.path()), top) {
@@ -101,7 +102,7 @@ impl Agent {
         }
     }
 
-    /// The command line as a person would read it.
+    /// The command line in readable form.
     #[must_use]
     pub fn words(&self) -> String {
         match self.words.as_slice() {
@@ -111,19 +112,20 @@ impl Agent {
         }
     }
 
-    /// The known client that it is, by its name.
+    /// The profile of the known client with this agent's name, if there is one.
     #[must_use]
     pub fn profile(&self) -> Option<&'static Profile> {
         Profile::of(&self.name)
     }
 
-    /// The program with its arguments, in the work tree.
+    /// The program with its arguments, to be started in the work tree.
     #[must_use]
     pub fn program(&self, mut env: Vec<(OsString, OsString)>, top: &Path) -> Program {
         let mut words = self.words.iter().map(OsString::from);
         let mut program = words.next().unwrap_or_default();
         if program.to_string_lossy().contains('/') {
-            // Relative to the work tree, whatever the kernel would make of it.
+            // A relative path is resolved against the work tree here, because systems differ in how they would resolve
+            // it.
             program = top.join(program).into();
         }
         for (name, value) in self.env {
@@ -141,7 +143,7 @@ impl Agent {
         ))
     }
 
-    /// The program that must exist; none if a shell command starts with something other than a plain word.
+    /// The program that must be installed, or `None` if a shell command does not start with a plain program name.
     #[must_use]
     pub fn first_program(&self) -> Option<&str> {
         match self.words.as_slice() {

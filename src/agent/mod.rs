@@ -1,4 +1,4 @@
-//! Agents as data: how one is called, what it is told, and what it reports.
+//! Everything about coding agents as data: how to start one, the prompt that it gets, and how to read its output.
 
 mod enclosure;
 mod invocation;

@@ -1,29 +1,30 @@
-//! The agents that are known by name: data, no code.
+//! The table of agent clients that git-ralph knows by name. It holds data and no code.
 
 use super::Format;
 
-/// How a client is called so that it works alone: the prompt on standard input, no question asked, a readable stream.
+/// How to start a client so that it works unattended: prompt on standard input, no questions, machine-readable output.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// Its name, which is also that of its program.
+    /// The name of the client, which is also the name of its program.
     pub name: &'static str,
-    /// What it is called with.
+    /// The command-line arguments.
     pub args: &'static [&'static str],
-    /// Arguments that must come last.
+    /// Arguments that must come last, after the model option.
     pub last: &'static [&'static str],
     /// The option that names a model.
     pub model: &'static str,
-    /// How it prints.
+    /// The format of its output.
     pub format: Format,
-    /// Variables that are set for it unless the user has set them.
+    /// Environment variables that are set for the client unless the user has set them.
     pub env: &'static [(&'static str, &'static str)],
-    /// Where it keeps its state, for the sandbox: `~` is the home, `$NAME` a variable. What does not end in `.json` is a directory.
+    /// Where the client keeps its state, for the sandbox. `~` is the home directory, `$NAME` an environment variable. A
+    /// path that does not end in `.json` is a directory.
     pub state: &'static [&'static str],
-    /// Variables that hold its keys and settings, for the sandbox; `*` stands for the rest of a name.
+    /// Environment variables with the client's keys and settings, for the sandbox; `*` matches the rest of a name.
     pub variables: &'static [&'static str],
 }
 
-/// Every one of them, in the order in which they are looked for.
+/// All known clients, in the order in which git-ralph looks for an installed one.
 pub const PROFILES: [Profile; 8] = [
     Profile {
         name: "claude",
@@ -72,7 +73,7 @@ pub const PROFILES: [Profile; 8] = [
         last: &[],
         model: "--model",
         format: Format::Gemini,
-        // Without it the client starts itself again, and there is one more process between it and us.
+        // Without this variable the client re-executes itself, which puts one more process between it and git-ralph.
         env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
         state: &["~/.gemini"],
         variables: &["GEMINI_*", "GOOGLE_API_KEY", "GOOGLE_GEMINI_*", "GOOGLE_GENAI_*", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"],
@@ -98,7 +99,7 @@ pub const PROFILES: [Profile; 8] = [
             "--analytics-disable",
             "--no-gitignore",
             "--no-auto-commits",
-            // Its map of the repository is a file in the work tree that no story asked for.
+            // aider's repository map would be a file in the work tree that no story asked for.
             "--map-tokens",
             "0",
             "--chat-history-file",
@@ -145,7 +146,7 @@ pub const PROFILES: [Profile; 8] = [
 ];
 
 impl Profile {
-    /// The one of that name.
+    /// The profile with the given name.
     #[must_use]
     pub fn of(name: &str) -> Option<&'static Profile> {
         PROFILES.iter().find(|profile| profile.name == name)

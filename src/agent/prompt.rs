@@ -1,4 +1,4 @@
-//! The prompt: pure text from a story, its change, and what the last attempt left to say.
+//! Renders the prompt from a story, its change and the feedback on the last attempt. Pure.
 
 use anyhow::Result;
 use minijinja::syntax::SyntaxConfig;
@@ -11,24 +11,24 @@ use crate::story::{Change, Story};
 
 const TEMPLATE: &str = include_str!("prompt.md.jinja");
 const PROMISE: &str = include_str!("promise.md");
-/// How much of the end of the learnings goes into a prompt.
+/// At most this many bytes from the end of the learnings go into a prompt.
 const LONGEST_LEARNINGS: usize = 16 * 1024;
 
-/// A template of the user's own.
+/// A prompt template of the user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What errors call it.
+    /// The template's name in error messages.
     pub name: String,
     /// Its text.
     pub text: String,
 }
 
-/// What attempts and stories leave for those after them.
+/// Notes that agents leave for later attempts and stories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learnings {
-    /// The file that they write to.
+    /// The file that the agents write to.
     pub file: String,
-    /// What is in it.
+    /// The content of the file.
     pub text: String,
 }
 
@@ -36,13 +36,13 @@ impl Learnings {
     fn values(&self) -> Value {
         let text = self.text.trim();
         let cut = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_LEARNINGS));
-        // Where something is left out, half a line is no help.
+        // Half a line at the cut would be no help.
         let text = if cut == 0 { text } else { text[cut..].split_once('\n').map_or(&text[cut..], |(_, whole)| whole) };
         context! { file => self.file.as_str(), text => text }
     }
 }
 
-/// What the next attempt should know about the one before it.
+/// What the next attempt should know about the previous one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Feedback {
@@ -56,38 +56,38 @@ pub enum Feedback {
         /// What it needed.
         needs: String,
     },
-    /// A gate was red.
+    /// A gate failed.
     Gate {
         /// The command.
         command: String,
         /// The end of its output.
         output: String,
     },
-    /// Its work conflicts with what other stories have landed since it began.
+    /// The work conflicts with stories that have landed since the attempt began.
     Conflict {
-        /// The checkpoint that it conflicts with.
+        /// The checkpoint that the work conflicts with.
         tip: String,
-        /// The ref of its work.
+        /// The ref that keeps the work.
         kept: String,
-        /// The paths that conflict.
+        /// The conflicting paths.
         paths: Vec<String>,
         /// The conflicting hunks.
         hunks: String,
     },
-    /// Its gates passed, but one failed on the merge with what other stories have landed since it began.
+    /// The gates passed in the attempt, but one failed after the merge with stories that have landed since it began.
     MergeGate {
-        /// The checkpoint that it was merged with.
+        /// The checkpoint that the work was merged with.
         tip: String,
-        /// The ref of its work.
+        /// The ref that keeps the work.
         kept: String,
         /// The command.
         command: String,
         /// The end of its output.
         output: String,
     },
-    /// It ended in another way than by saying so.
+    /// The agent ended without a promise.
     Abnormal {
-        /// In words.
+        /// A description of how it ended.
         how: String,
     },
 }
@@ -109,7 +109,7 @@ impl Feedback {
     }
 }
 
-/// Everything that goes into a prompt.
+/// The input of a prompt.
 #[derive(Debug)]
 pub struct Prompt<'a> {
     /// The change.
@@ -118,20 +118,20 @@ pub struct Prompt<'a> {
     pub story: &'a Story,
     /// The number of this attempt.
     pub attempt: u32,
-    /// The commands that will be run after COMPLETE.
+    /// The gate commands that will run after COMPLETE.
     pub gates: &'a [String],
-    /// What the last attempt left to say.
+    /// Feedback on the last attempt.
     pub feedback: Option<&'a Feedback>,
-    /// What the user advises.
+    /// The user's hints.
     pub hints: &'a [String],
-    /// What others left to say.
+    /// Notes of earlier attempts and stories.
     pub learnings: Option<&'a Learnings>,
-    /// Used instead of the built-in one.
+    /// The user's template, which replaces the built-in one.
     pub template: Option<&'a Template>,
 }
 
 impl Prompt<'_> {
-    /// The text for the agent.
+    /// Renders the prompt.
     ///
     /// # Errors
     /// If the template cannot be rendered.
@@ -159,16 +159,17 @@ impl Prompt<'_> {
             promise => PROMISE.trim_end(),
         };
         let text = environment.get_template(name).and_then(|template| template.render(values)).map_err(|error| broken(name, &error))?;
-        // A template that does not mention hints gets them at its end.
+        // Hints are appended if the template does not mention them.
         let text = if self.hints.is_empty() || template.contains("hints") {
             text
         } else {
             format!("{}\n{}", text.trim_end(), hint_section(self.hints))
         };
-        // Whoever writes a template need not know how a story is ended.
+        // The description of the promise is appended if the template has none, so that template authors need not know
+        // about it.
         let text = if text.contains("<promise>") { text } else { format!("{}\n\n{PROMISE}", text.trim_end()) };
         let text = text.trim_end();
-        // An agent that repeats its prompt must not be taken at its word.
+        // An agent that repeats its prompt must not make a promise that way.
         Ok(disarmed(text) + "\n")
     }
 }
@@ -279,7 +280,7 @@ mod tests {
         let one_word_a_line: String = text.split_whitespace().map(|word| format!("{word}\n")).collect();
         assert_eq!(Signal::of(&one_word_a_line), Signal::Nothing);
         assert_eq!(Signal::of(&text), Signal::Nothing);
-        // Nor does it spoil the promise that follows it.
+        // A repeated prompt does not spoil the promise that follows it.
         assert_eq!(Signal::of(&format!("{text}\n<promise>COMPLETE</promise>\n")), Signal::Complete);
     }
 

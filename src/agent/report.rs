@@ -1,4 +1,4 @@
-//! The report on an agent: what it says and does on the way, and in the end its promise, its usage and its trouble.
+//! The types for an agent's output: its text and tool calls while it works; its promise, usage and errors at the end.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,93 +6,93 @@ use serde::{Deserialize, Serialize};
 use super::Signal;
 use crate::cost::Cost;
 
-/// Something that an agent says or does on the way, for the screen.
+/// Something that the agent says or does while it works, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
-    /// Text of its own.
+    /// Text by the agent.
     Text(&'a str),
-    /// It uses a tool.
+    /// The agent calls a tool.
     Tool {
-        /// The tool, as the agent calls it.
+        /// The name of the tool, as the agent calls it.
         name: &'a str,
-        /// The file, command or address that it is used on; may be empty.
+        /// The file, command or address that the tool is used on; may be empty.
         target: &'a str,
     },
 }
 
-/// Everything that is known when an agent has ended.
+/// Everything that is known once the agent has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentReport {
     /// The promise in its final message.
     pub signal: Signal,
-    /// What went wrong around it.
+    /// The error that kept the agent from its work, if there was one.
     pub trouble: Option<Trouble>,
-    /// What it used up.
+    /// Tokens, requests and money that the agent used.
     pub usage: Usage,
     /// The last lines of its final message.
     pub words: String,
 }
 
-/// Why an agent could not do its work, by what can be done about it.
+/// Why an agent could not work, by what can be done about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Trouble {
-    /// A key, a login, a model, a request that is refused: a retry cannot help, somebody must mend it.
+    /// A key, login, model or request was refused: a retry cannot help, a person must fix the configuration.
     Configuration {
         /// In the client's words.
         message: String,
     },
-    /// An allowance is used up: it comes back by itself.
+    /// A usage limit that resets by itself is used up.
     Limit {
         /// In the client's words.
         message: String,
-        /// When, if that was said.
+        /// When the limit resets, if the client said so.
         resets: Option<Timestamp>,
     },
-    /// The model could not be reached or had too much to do: a retry may help.
+    /// The model could not be reached or was overloaded: a retry may help.
     Unavailable {
         /// In the client's words.
         message: String,
     },
-    /// Something else.
+    /// Any other error.
     Other {
         /// In the client's words.
         message: String,
     },
 }
 
-/// What an agent used up, as far as it says.
+/// What the agent used, as far as it reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Usage {
-    /// Tokens read, those from a cache included.
+    /// Input tokens, including those from a cache.
     pub input: u64,
-    /// How many of them came from a cache.
+    /// How many of the input tokens came from a cache.
     pub cached: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: u64,
-    /// Requests to the model, if it counts them.
+    /// Requests to the model, if the client counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// Dollars, if it knows the price.
+    /// The cost in dollars, if the client knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
 impl Usage {
-    /// Whether nothing was said.
+    /// Whether the client reported nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// All tokens.
+    /// Input and output tokens together.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
 
-    /// Both together.
+    /// The sum of two usages.
     #[must_use]
     pub fn plus(&self, more: &Usage) -> Usage {
         let either = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));

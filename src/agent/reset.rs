@@ -1,5 +1,5 @@
-//! When an allowance comes back, read from a client's own words: a time of day, a date, a span. What is not understood is unknown,
-//! never a wrong time. Pure.
+//! Reads from a client's message when a usage limit resets: a time of day, a date, or a span. A time that is not
+//! understood is unknown, never guessed. Pure.
 
 use std::sync::LazyLock;
 
@@ -10,32 +10,32 @@ use regex_lite::{Captures, Regex};
 
 use super::zones::{Found, zone_at};
 
-/// A time of day that has just passed is the one that was meant: its minute may not be over where it was measured.
+/// A time of day that passed less than this ago is not moved to tomorrow: the clocks may differ a little.
 const JUST_PASSED: SignedDuration = SignedDuration::from_mins(10);
-/// How long to wait then.
+/// How long to wait in that case.
 const A_MOMENT: SignedDuration = SignedDuration::from_secs(20);
-/// A date without a year that is further back than this is next year's.
+/// A date without a year is in the next year if it is further back than this.
 const LONG_AGO: SignedDuration = SignedDuration::from_hours(24);
 
-/// The seconds from now until then; negative if it has passed.
+/// The seconds from now until the given time; negative if it has passed.
 pub fn seconds_until(then: Timestamp, now: &Zoned) -> i64 {
     then.duration_since(now.timestamp()).as_secs()
 }
 
-/// The reset that a text tells, if it tells one.
+/// The reset time in a text, if there is one.
 pub fn reset_in(text: &str, now: &Zoned) -> Option<Timestamp> {
     static MARKED: LazyLock<Regex> = LazyLock::new(|| pattern(r"limit reached\|(\d{9,13})\b"));
     let marked = MARKED.captures(text).and_then(|found| epoch(found[1].parse().ok()?));
     marked.or_else(|| announcements(text).find_map(|(word, behind)| announced(&word, behind, now)))
 }
 
-/// Compiles a pattern that is part of the program.
+/// Compiles a pattern that is a constant of this program.
 #[expect(clippy::expect_used, reason = "a pattern that is written here either always compiles or never")]
 pub(super) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// The words that announce a time: the preposition, if there is one, and what stands behind it.
+/// The phrases that announce a time: the preposition (may be empty), and the text after it.
 fn announcements(text: &str) -> impl Iterator<Item = (String, &str)> {
     static KEYWORD: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
@@ -49,7 +49,8 @@ fn announcements(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// `at` and `on` announce a moment, `in` a span, `after` either. Only behind `in` and `after` a bare number is one of seconds.
+/// `at` and `on` announce a moment, `in` a span, `after` either. Only after `in` and `after` does a bare number mean
+/// seconds.
 fn announced(word: &str, behind: &str, now: &Zoned) -> Option<Timestamp> {
     match word {
         "in" => span(behind, true, now),
@@ -59,7 +60,7 @@ fn announced(word: &str, behind: &str, now: &Zoned) -> Option<Timestamp> {
     }
 }
 
-/// `1794900000`.
+/// Reads a Unix time: `1794900000`.
 fn stamp(text: &str) -> Option<Timestamp> {
     static STAMP: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d{10}|\d{13})\b"));
     let found = STAMP.captures(text)?;
@@ -70,7 +71,7 @@ fn epoch(number: i64) -> Option<Timestamp> {
     if number > 100_000_000_000 { Timestamp::from_millisecond(number).ok() } else { Timestamp::from_second(number).ok() }
 }
 
-/// A moment as far as it is told.
+/// The parts of a moment that have been read so far.
 #[derive(Debug, Default)]
 struct Moment {
     day: Option<Day>,
@@ -91,8 +92,8 @@ enum Day {
     Tomorrow,
 }
 
-/// `1:06am (UTC)`, `15:00 GMT+9`, `3am Europe/Berlin`, `Oct 6, 1pm`, `Dec 1`, `20 Nov 2026, 03:00`, `Mon 3am`, `tomorrow at 3pm`,
-/// `2026-11-16T01:03:00Z`: parts in any order, each at most once.
+/// Reads a moment: `1:06am (UTC)`, `15:00 GMT+9`, `3am Europe/Berlin`, `Oct 6, 1pm`, `Dec 1`, `20 Nov 2026, 03:00`,
+/// `Mon 3am`, `tomorrow at 3pm`, `2026-11-16T01:03:00Z`. The parts come in any order, each at most once.
 fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
     let (mut moment, mut rest) = (Moment::default(), text);
     loop {
@@ -113,7 +114,7 @@ fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
     moment.resolve(now)
 }
 
-/// What may stand between two parts.
+/// Skips what may stand between two parts.
 fn skip_fillers(text: &str) -> &str {
     static FILLERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:[\s,]+(?:at|on)\b|[\s,]+|\bat\b)*\s*"));
     FILLERS.find(text).map_or(text, |found| &text[found.end()..])
@@ -124,7 +125,8 @@ impl Moment {
         self.day.is_some() || self.weekday.is_some() || self.time.is_some()
     }
 
-    /// Reads one part and gives the text behind it, or that there is none; nothing at all if the part makes no sense.
+    /// Reads one part and returns the text after it. `Some(None)` means that there is no further part, `None` that a
+    /// part is invalid.
     #[expect(clippy::option_option, reason = "there are three answers")]
     fn read<'a>(&mut self, text: &'a str) -> Option<Option<&'a str>> {
         if let (None, Some((weekday, rest))) = (self.weekday, weekday(text)) {
@@ -156,7 +158,7 @@ impl Moment {
             Day::Today => here.date(),
             Day::Tomorrow => here.date().tomorrow().ok()?,
         };
-        // A day of the week that is another one than the date's means that one of them was misread.
+        // If the weekday is not that of the date, one of them was misread.
         if weekday.is_some_and(|weekday| weekday != date.weekday()) {
             return None;
         }
@@ -164,7 +166,7 @@ impl Moment {
     }
 }
 
-/// A day alone is its beginning; how much of the current one is meant is not known.
+/// A day without a time means its beginning. For today that is unknown, because it has already passed.
 fn on(date: Date, time: Option<Time>, here: &Zoned) -> Option<Timestamp> {
     if time.is_none() && date == here.date() {
         return None;
@@ -173,14 +175,14 @@ fn on(date: Date, time: Option<Time>, here: &Zoned) -> Option<Timestamp> {
     Some(date.to_datetime(time).to_zoned(here.time_zone().clone()).ok()?.timestamp())
 }
 
-/// In December a date in January is next year's.
+/// The next date with this month and day: in December a date in January is in the next year.
 fn near_date(month: i8, day: i8, here: &Zoned) -> Option<Date> {
     let this_year = Date::new(here.year(), month, day).ok();
     let yesterday = here.checked_sub(LONG_AGO).ok()?.date();
     this_year.filter(|date| *date >= yesterday).or_else(|| Date::new(here.year() + 1, month, day).ok())
 }
 
-/// The next time of day, or the next day of the week.
+/// The next occurrence of a time of day or a weekday.
 fn next_occurrence(weekday: Option<Weekday>, time: Option<Time>, here: &Zoned) -> Option<Timestamp> {
     let days = weekday.map_or(0, |weekday| weekday.since(here.weekday()));
     let first = here.date().checked_add(i64::from(days).days()).ok()?;
@@ -204,7 +206,7 @@ fn position<const N: usize>(names: [&str; N], name: &str) -> Option<i8> {
     i8::try_from(at + 1).ok()
 }
 
-/// `Mon`, `Thursday`.
+/// Reads a weekday: `Mon`, `Thursday`.
 fn weekday(text: &str) -> Option<(Weekday, &str)> {
     static WEEKDAY: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?i)(mon|tue|wed|thu|fri|sat|sun)(?:s|rs?|day|sday|nesday|rsday|urday)?\b\.?"));
@@ -213,7 +215,7 @@ fn weekday(text: &str) -> Option<(Weekday, &str)> {
     Some((Weekday::from_monday_one_offset(number).ok()?, behind(&found, text)))
 }
 
-/// `2026-11-20`, `Nov 20th, 2026`, `20 Nov`, `tomorrow`; a date that does not exist is none.
+/// Reads a date: `2026-11-20`, `Nov 20th, 2026`, `20 Nov`, `tomorrow`. A date that does not exist is `Some((None, _))`.
 fn day(text: &str) -> Option<(Option<Day>, &str)> {
     const MONTH: &str =
         concat!(r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", r"(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\b\.?");
@@ -246,12 +248,12 @@ fn of_month(month: &str, day: &str, year: Option<&str>) -> Option<Day> {
     let day = small(day)?;
     match year {
         Some(year) => Some(Day::Date(Date::new(year.parse().ok()?, month, day).ok()?)),
-        // In a leap year it exists at all.
+        // 2028 is a leap year, so February 29 is accepted.
         None => Date::new(2028, month, day).is_ok().then_some(Day::OfMonth { month, day }),
     }
 }
 
-/// `3pm`, `3:45 PM`, `15:00`, `01:03:00.5`, `midnight`; a bare number is none.
+/// Reads a time of day: `3pm`, `3:45 PM`, `15:00`, `01:03:00.5`, `midnight`. A bare number is not a time.
 fn time_of_day(text: &str) -> Option<(Option<Time>, &str)> {
     static CLOCK: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(\d{1,2})(?::(\d\d)(?::(\d\d)(?:\.\d+)?)?)?(?:\s*([AaPp])(?:[Mm]\b|\.\s?[Mm]\b\.?))?"));
@@ -277,7 +279,8 @@ fn clock(found: &Captures<'_>) -> Option<Time> {
     Time::new(hour, number(2)?, number(3)?, 0).ok()
 }
 
-/// `3600s`, `1h30m`, `3 days 4 hours 12 minutes`, `about an hour`, `less than a minute`; a bare number is seconds where that is usual.
+/// Reads a span: `3600s`, `1h30m`, `3 days 4 hours 12 minutes`, `about an hour`, `less than a minute`. A bare number
+/// means seconds if `bare` is set.
 fn span(text: &str, bare: bool, now: &Zoned) -> Option<Timestamp> {
     static VAGUE: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?i)(?:about|approximately|approx\.?|around|less than|up to|another|~)\s*"));
@@ -302,11 +305,11 @@ fn counted(text: &str, bare: bool) -> Option<f64> {
         let number: f64 = found[1].parse().ok()?;
         let unit = found.get(2).map_or(String::new(), |unit| unit.as_str().to_ascii_lowercase());
         if unit.is_empty() && seconds.is_some() {
-            // `15h30`, not `in 2 hours, 3 stories are left`.
+            // Rejects `15h30`, but accepts the two hours in `in 2 hours, 3 stories are left`.
             return seconds.filter(|_| !rest.starts_with(|c: char| c.is_ascii_digit()));
         }
         rest = &rest[found.get(2).or_else(|| found.get(1))?.end()..];
-        // The beginning of another word is no unit, and a number before a word counts something else.
+        // The first letter of another word is not a unit, and a number before a word counts something else.
         if rest.starts_with(|c: char| c.is_alphabetic()) || (unit.is_empty() && !(bare && ends_here(rest))) {
             return None;
         }
@@ -318,7 +321,7 @@ fn counted(text: &str, bare: bool) -> Option<f64> {
     seconds
 }
 
-/// Whether a sentence ends.
+/// Whether a sentence or clause ends here.
 fn ends_here(rest: &str) -> bool {
     let rest = rest.trim_start();
     rest.is_empty() || rest.starts_with(['.', ',', ';', ')', ']'])
@@ -377,7 +380,7 @@ mod tests {
         }
     }
 
-    /// Wherever the machine is, a time with a zone is the same moment, and one without is the machine's.
+    /// A time with a zone is the same moment wherever the machine is; one without is in the machine's zone.
     #[test]
     fn a_zone_that_is_told_is_never_lost_and_one_that_is_not_told_is_the_machines() {
         // Tuesday evening in New York is Wednesday morning in Tokyo.
@@ -455,7 +458,7 @@ mod tests {
             "resets 2026-02-31",
             "resets 2026-13-01 03:00",
             "resets Mon, Nov 20, 3am",
-            // The rest of this day, or all of it?
+            // Whether the beginning or the end of today is meant is unclear.
             "resets Nov 17",
             "resets Tuesday",
             "resets today",

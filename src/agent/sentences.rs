@@ -1,42 +1,45 @@
-//! The sentences in which clients say what went wrong, each with what it means and the version that it was read from. Pure.
+//! The table of error sentences that clients print: the meaning of each, and the client version that it was read from.
+//! Pure.
 //!
-//! What a client prints is compared with these before anything is concluded from a status or from single words: "usage limit"
-//! also stands in "(not your usage limit)". To add a sentence, add it to its client, the special one before the general one. `*`
-//! stands for a few words within a sentence.
+//! Messages are compared with this table before a status or single words are considered, because "usage limit" also
+//! occurs in "(not your usage limit)". To add a sentence, add it to its client, specific sentences before general ones.
+//! `*` stands for a few words within a sentence.
 
 /// What a sentence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// An allowance is used up that comes back by itself.
+    /// A usage limit that resets by itself is used up.
     Limit,
-    /// Money or a budget is used up: if a time is told, an allowance comes back then; if not, somebody must pay or raise it.
+    /// Money or a budget is used up. If the message has a time, the limit resets then; if not, a person must pay or
+    /// raise the budget.
     Money,
-    /// A login, an organisation, a key or a model that somebody must put right.
+    /// A person must fix a login, an organisation, a key or a model name.
     Configuration,
-    /// The request itself is refused: a matter of the set-up if it was the first one, else of a conversation that has gone wrong.
+    /// The request itself was refused. If it was the first one, the configuration is wrong; otherwise the conversation
+    /// has gone wrong.
     Request,
-    /// The model cannot be reached or has too much to do just now.
+    /// The model cannot be reached or is overloaded at the moment.
     Unavailable,
-    /// It only sounds like one of these.
+    /// The sentence only resembles one of the above.
     Other,
 }
 
-/// A client with what it says.
+/// A client with its sentences.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// Its name; `api` is what model providers answer, whatever client they are asked by.
+    /// The name of the client; `api` stands for sentences of model providers, whatever the client.
     pub name: &'static str,
-    /// The version of its package that the sentences were read from.
+    /// The package version of the client that the sentences were read from.
     pub version: &'static str,
-    /// Whether they are the last line of what it prints when it is asked for plain text.
+    /// Whether the sentence is the last line of the client's plain text output.
     pub in_plain_text: bool,
-    /// What it says, in its own words, and what that means.
+    /// Each sentence in the client's own words, with its meaning.
     pub says: &'static [(&'static str, Class)],
 }
 
 use Class::{Configuration, Limit, Money, Other, Request, Unavailable};
 
-/// All that are known.
+/// All known clients.
 pub const CLIENTS: &[Client] = &[
     Client {
         name: "claude",
@@ -259,10 +262,11 @@ pub const CLIENTS: &[Client] = &[
     },
 ];
 
-/// How clients begin what they print as plain text when they give up, beside the sentences above.
+/// Beginnings of the plain text error messages of clients, in addition to the sentences above.
 pub const OPENINGS: &[&str] = &["API Error:", "[API Error:", "Ran into this error"];
 
-/// How they begin it on standard error, where tools write too: nothing that a test of somebody's could print.
+/// Beginnings of error messages on standard error. Tools write there too, so none of these may be something that a test
+/// would print.
 pub const ERROR_OPENINGS: &[&str] = &[
     "API Error:",
     "[API Error:",
@@ -275,14 +279,14 @@ pub const ERROR_OPENINGS: &[&str] = &[
     "--dangerously-skip-permissions cannot be used with root/sudo privileges",
 ];
 
-/// What a message means, if it holds a sentence that is known.
+/// The meaning of a message, if it contains a known sentence.
 pub fn class_of(message: &str) -> Option<Class> {
     let message = plain(message);
     known().find(|(sentence, _)| holds(&message, &plain(sentence))).map(|(_, class)| *class)
 }
 
-/// Whether a line of plain text begins with a sentence that tells of a limit or of something to put right. Only of clients that
-/// end their text so: the line may as well be somebody's own.
+/// Whether a line of plain text begins with a known sentence about a limit or a configuration error. Only sentences of
+/// clients that end their plain text with them count, because the line may also be ordinary text.
 pub fn begins_with_a_known_sentence(line: &str) -> bool {
     let line = plain(line);
     let says = CLIENTS.iter().filter(|client| client.in_plain_text).flat_map(|client| client.says);
@@ -297,16 +301,16 @@ fn known() -> impl Iterator<Item = &'static (&'static str, Class)> {
     CLIENTS.iter().flat_map(|client| client.says)
 }
 
-/// Text as it is compared: lines may be wrapped anywhere, and apostrophes come in two kinds.
+/// Normalises a text for comparison: lines may be wrapped anywhere, and there are two kinds of apostrophe.
 fn plain(text: &str) -> String {
     let text = text.to_lowercase().replace('\u{2019}', "'");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// As many bytes may stand for a `*`.
+/// A `*` matches at most this many bytes.
 const LONGEST_GAP: usize = 40;
 
-/// Whether the parts of a sentence follow each other in a text, close together.
+/// Whether the parts of a sentence follow each other closely in a text.
 fn holds(text: &str, sentence: &str) -> bool {
     let Some((first, rest)) = sentence.split_once('*') else { return text.contains(sentence) };
     text.match_indices(first).any(|(at, _)| follows(&text[at + first.len()..], rest))

@@ -1,4 +1,5 @@
-//! The promise: what the agent says about its story. Pure; fed line by line, in bounded memory.
+//! Finds the agent's promise: the tag in its final message that says how the story went. Pure; reads line by line, in
+//! bounded memory.
 
 use std::ops::Range;
 
@@ -9,28 +10,28 @@ use super::verdict::{may_be_verdict, verdict};
 
 const OPEN: &str = "<promise>";
 const CLOSE: &str = "</promise>";
-/// A reason longer than this is cut.
+/// A longer reason is cut.
 const LONGEST_REASON: usize = 16 * 1024;
-/// How much of a line is quoted.
+/// How many bytes of a line are quoted.
 const LONGEST_QUOTE: usize = 200;
 
-/// What the agent said.
+/// What the agent's promise says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "kebab-case")]
 pub enum Signal {
     /// The story is done.
     Complete,
-    /// It could not be done.
+    /// The story could not be done.
     Failed {
         /// Why, in the agent's words; may be empty.
         reason: String,
     },
-    /// It cannot be done without help.
+    /// The story cannot be done without help.
     Blocked {
         /// What is needed, in the agent's words; may be empty.
         needs: String,
     },
-    /// None of these.
+    /// There was no promise.
     #[default]
     Nothing,
 }
@@ -49,33 +50,35 @@ impl Signal {
 
 /// Finds the promise in a message that arrives line by line.
 ///
-/// **COMPLETE** counts if its tag is the last line that is not blank, and alone on it. Around the tag a list bullet, Markdown
-/// emphasis or backticks, zero-width characters and a full stop are tolerated. A tag in code, in an HTML comment, in a
-/// quotation or in a block of thinking does not count.
+/// **COMPLETE** counts only if its tag stands alone on the last line that is not blank. Around the tag, a list bullet,
+/// Markdown emphasis or backticks, zero-width characters and a full stop are tolerated. A tag in code, in an HTML
+/// comment, in a quotation or in a block of thinking does not count.
 ///
-/// **FAILED and BLOCKED** beat it wherever they are in the message but in a code fence, in any letter case. They count:
-/// - as a promise tag, also inside a sentence or malformed;
-/// - as a verdict, if there is a COMPLETE for it to contradict: a line that consists of the word, that begins with the
-///   word and goes on with a reason ("FAILED: red", "blocked by a missing key"), or that gives the word to a label ("Verdict: FAILED",
-///   "the story is blocked", "I'm blocked"). Whatever decorates the line does not matter. A count is no verdict ("Failed: 0"), and neither is the word
-///   in a sentence ("3 tests failed before", "added the state BLOCKED"): stories are about such things.
+/// **FAILED and BLOCKED** override COMPLETE anywhere in the message except in a code fence, in any letter case. They
+/// count:
+/// - as a promise tag, even inside a sentence or malformed;
+/// - as a verdict without a tag, if the message also has a COMPLETE that it contradicts. A verdict is a line that
+///   consists of the word, that begins with the word and continues with a reason ("FAILED: tests are red", "blocked by
+///   a missing key"), or that assigns the word to a label ("Verdict: FAILED", "the story is blocked", "I'm blocked"),
+///   whatever decorates the line. A count ("Failed: 0") is not a verdict, and neither is the word in an ordinary
+///   sentence ("3 tests failed before", "added the state BLOCKED"), because stories are about such things.
 ///
-/// Where fences can be read in two ways, a COMPLETE must be outside by both and a FAILED by one: to reject what was done costs
-/// another attempt, to accept what was not done costs much more. An echo of the prompt needs no care here: a prompt never holds
-/// a tag, see [`disarmed`].
+/// Nested code fences can be read in two ways. A COMPLETE must be outside the fences in both readings, a FAILED in only
+/// one: rejecting finished work costs another attempt, accepting unfinished work costs much more. An agent that echoes
+/// its prompt does no harm, because a prompt never contains a tag, see [`disarmed`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanner {
     fences: Fences,
     enclosure: Enclosure,
-    /// The last tag that refuses has not been closed yet: its reason goes on.
+    /// The last FAILED or BLOCKED tag has not been closed yet: the lines that follow belong to its reason.
     open: bool,
-    /// What the last line that is not blank was.
+    /// What kind of line the last non-blank line was.
     last: Last,
-    /// A tag with COMPLETE was there that would count as the last line.
+    /// There was a COMPLETE tag that would have counted as the last line.
     completed: bool,
-    /// The last tag that refuses.
+    /// The last FAILED or BLOCKED tag.
     refusal: Option<Refusal>,
-    /// The last verdict that refuses.
+    /// The last FAILED or BLOCKED verdict without a tag.
     verdict: Option<Refusal>,
 }
 
@@ -100,7 +103,7 @@ impl Refusal {
     }
 }
 
-/// What a tag can say.
+/// The words that a promise tag can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     Complete,
@@ -118,7 +121,7 @@ impl Word {
 }
 
 impl Scanner {
-    /// What has been said so far.
+    /// The promise in the lines read so far.
     #[must_use]
     pub fn signal(&self) -> Signal {
         match (&self.refusal, &self.verdict) {
@@ -129,7 +132,7 @@ impl Scanner {
         }
     }
 
-    /// Whether the promise is what was said last.
+    /// Whether the message so far ends with the promise.
     #[must_use]
     pub fn concluded(&self) -> bool {
         match self.signal() {
@@ -139,19 +142,19 @@ impl Scanner {
         }
     }
 
-    /// Whether a line could matter: most of an agent's output cannot, and there may be gigabytes of it.
+    /// Whether a line can affect the result. Most lines cannot, and an agent may print gigabytes of them.
     #[must_use]
     pub fn cares_about(&self, line: &[u8]) -> bool {
         self.open || self.enclosure.is_open() || self.last != Last::Other || is_telling(line)
     }
 
-    /// Whether a piece of a line that is too long to be kept could matter.
+    /// Whether a piece of an overlong line can affect the result.
     #[must_use]
     pub fn cares_about_piece(&self, piece: &[u8]) -> bool {
         self.open || self.enclosure.is_open() || memchr::memchr(b'<', piece).is_some()
     }
 
-    /// Takes a line that does not matter, but is not blank.
+    /// Takes a non-blank line that cannot affect the result.
     pub fn other(&mut self) {
         self.last = Last::Other;
     }
@@ -163,7 +166,7 @@ impl Scanner {
             self.enclosure.blank();
             return;
         }
-        // What is before a carriage return has been overwritten on the agent's screen.
+        // Text before a carriage return was overwritten on the agent's screen.
         let shown = line.rsplit('\r').next().unwrap_or(line);
         if self.open {
             self.go_on(shown.trim_start());
@@ -189,7 +192,7 @@ impl Scanner {
         }
     }
 
-    /// Takes a piece of a line that is too long to be kept: it is no tag, but one that refuses may be in it.
+    /// Takes a piece of an overlong line. The line cannot be a COMPLETE tag, but may contain a FAILED or BLOCKED tag.
     pub fn piece(&mut self, piece: &str) {
         if self.open {
             self.go_on(piece);
@@ -202,7 +205,7 @@ impl Scanner {
         }
     }
 
-    /// Looks for a tag that refuses, anywhere in a line.
+    /// Looks for a FAILED or BLOCKED tag anywhere in a line.
     fn refuses(&mut self, line: &str) -> bool {
         let Some((word, reason)) = refusal(line) else { return false };
         let (reason, closed) = unclosed(reason);
@@ -212,7 +215,8 @@ impl Scanner {
         true
     }
 
-    /// The next line of a tag that spans several. A reason may quote a tag, which does not close it.
+    /// Adds the next line of a tag that spans several lines. The reason may quote a tag, whose end does not close this
+    /// one.
     fn go_on(&mut self, text: &str) {
         let quoted = starts_with(text, OPEN);
         if quoted && self.refuses(text) {
@@ -224,12 +228,12 @@ impl Scanner {
         let Some(Refusal { reason, .. }) = &mut self.refusal else { return };
         reason.push('\n');
         reason.push_str(if quoted { text } else { &more });
-        // More of it would be cut anyway, and the rest of a long output need not be looked at line by line.
+        // A longer reason is cut anyway, and closing it here lets the rest of a long output be skipped quickly.
         self.open &= reason.len() < LONGEST_REASON;
     }
 }
 
-/// Whether a line holds something that [`Scanner::line`] would look at. It must be quick, and may say yes too often.
+/// Whether a line contains anything that [`Scanner::line`] would look at. Must be fast; false positives are harmless.
 fn is_telling(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let mut shown = 0;
@@ -240,10 +244,10 @@ fn is_telling(line: &[u8]) -> bool {
         shown = at + 1;
     }
     let mut rest = &line[shown..];
-    // Whatever decorates a line comes before its first letter.
+    // Decoration comes before the first letter of a line.
     while let [first, more @ ..] = rest {
         match (first, more) {
-            // A fence, and what a terminal takes for the beginning of a control sequence.
+            // A code fence, or a byte that a terminal takes for the start of a control sequence.
             (b'`' | b'~' | 0x9b, _) => return true,
             (b'\x1b', [b'[', sequence @ ..]) => {
                 let Some(end) = sequence.iter().position(|byte| matches!(byte, 0x40..=0x7e)) else { return true };
@@ -257,18 +261,18 @@ fn is_telling(line: &[u8]) -> bool {
     false
 }
 
-/// What no reader sees: white space, control characters and those without a width.
+/// Whether a character is invisible: white space, a control character or a zero-width character.
 pub fn is_blank(c: char) -> bool {
     let invisible = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
     invisible || c.is_whitespace() || c.is_control()
 }
 
-/// What may stand between the brackets of a tag and its word.
+/// Whether a character may stand between the brackets of a tag and its word.
 fn is_padding(c: char) -> bool {
     is_blank(c) || matches!(c, '*' | '_' | '`' | '"' | '\'')
 }
 
-/// A text behind the bullet or number of a list.
+/// The text after a list bullet or number, if it has one.
 fn unbulleted(text: &str) -> &str {
     let behind = match text.strip_prefix(['-', '*', '+', '•']) {
         Some(behind) => Some(behind),
@@ -277,12 +281,12 @@ fn unbulleted(text: &str) -> &str {
         }
         None => None,
     };
-    // Further behind it is code.
+    // With more than four spaces after the bullet, Markdown takes the text for code.
     let gap = |behind: &&str| (1..=4).contains(&(behind.len() - behind.trim_start_matches(' ').len()));
     behind.filter(gap).map_or(text, |behind| behind.trim_start_matches(' '))
 }
 
-/// Whether a line is the tag that says COMPLETE, with nothing around it that says anything.
+/// Whether a line is a COMPLETE tag with nothing but decoration around it.
 fn is_complete(line: &str) -> bool {
     let text = unbulleted(line.trim_matches(is_blank)).trim_start_matches(is_blank);
     let (Some(start), Some(end)) = (text.find('<'), text.rfind('>')) else { return false };
@@ -290,14 +294,14 @@ fn is_complete(line: &str) -> bool {
     word.is_some_and(|word| word.trim() == "COMPLETE") && is_emphasis(&text[..start], &text[end + 1..])
 }
 
-/// Whether all that is around a tag is emphasis, the same on both sides, and a full stop.
+/// Whether the text around a tag is only emphasis, mirrored on both sides, and a full stop.
 fn is_emphasis(before: &str, behind: &str) -> bool {
     let visible = |text: &str| text.chars().filter(|c| !is_blank(*c)).collect::<String>();
     let (before, behind) = (visible(before), visible(behind).replacen('.', "", 1));
     before.chars().all(|c| matches!(c, '*' | '_' | '`')) && before.chars().rev().eq(behind.chars())
 }
 
-/// Where the word of the next tag is, whichever it is, in any letter case.
+/// The next tag with one of the words, in any letter case: the word and its position.
 fn next_tag(text: &str, from: usize) -> Option<(Word, Range<usize>)> {
     let unpadded = |at: usize| text.len() - text[at..].trim_start_matches(is_padding).len();
     memchr::memchr_iter(b'<', &text.as_bytes()[from..]).find_map(|at| {
@@ -309,7 +313,7 @@ fn next_tag(text: &str, from: usize) -> Option<(Word, Range<usize>)> {
     })
 }
 
-/// The first tag in a line that refuses, and what stands behind its word.
+/// The first FAILED or BLOCKED tag in a line, and the text after its word.
 fn refusal(line: &str) -> Option<(Word, &str)> {
     let mut from = 0;
     while let Some((word, at)) = next_tag(line, from) {
@@ -324,7 +328,7 @@ fn refusal(line: &str) -> Option<(Word, &str)> {
     None
 }
 
-/// A reason without the ends of tags in it, and whether there was one.
+/// A reason without the closing tags in it, and whether there was one.
 fn unclosed(text: &str) -> (String, bool) {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some(at) = find(rest, CLOSE) {
@@ -334,10 +338,11 @@ fn unclosed(text: &str) -> (String, bool) {
     (kept + rest, rest.len() < text.len())
 }
 
-/// A text in which no tag is left that could be taken for a promise when an agent repeats it.
+/// Replaces the word of every promise tag in a text, so that an agent that repeats the text makes no promise.
 #[must_use]
 pub fn disarmed(text: &str) -> String {
-    // A reader takes control sequences out, and what is around one becomes a tag; without its first byte it is just text.
+    // The reader strips control sequences, which could turn the text around one into a tag. Without the escape byte it
+    // is ordinary text.
     let text = text.replace(['\u{1b}', '\u{9b}'], "");
     let mut safe = String::with_capacity(text.len());
     let mut from = 0;

@@ -1,4 +1,5 @@
-//! What a client's complaint means: by the table of known sentences, else by its status, else by its words. Pure.
+//! Classifies a client's error message: by the table of known sentences, else by its HTTP status, else by single words.
+//! Pure.
 
 use jiff::{Timestamp, Zoned};
 
@@ -7,41 +8,42 @@ use super::reset::{reset_in, seconds_until};
 use super::sentences::{Class, ERROR_OPENINGS, OPENINGS, begins_with_a_known_sentence, class_of};
 use crate::process::Exit;
 
-/// A complaint longer than this is cut.
+/// A longer error message is cut.
 const LONGEST_MESSAGE: usize = 1024;
-/// A wait from which on a refusal is an allowance that is used up rather than a rush.
+/// From this wait (in seconds) on, a refusal means a used-up usage limit rather than too many requests at once.
 const LONG_WAIT: i64 = 60;
-/// A reset that is further away than this was misread,
+/// A reset time further away than this (in seconds) was misread,
 const TOO_FAR: i64 = 40 * 24 * 3600;
-/// and one that has passed so long ago is not the one that is waited for.
+/// and one that is further in the past is not the one to wait for.
 const LONG_PAST: i64 = -600;
 
-/// A complaint as a client makes it.
+/// An error as the client reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     status: Option<u16>,
     message: String,
 }
 
-/// What else is known about it.
+/// What else is known about an error.
 #[derive(Clone, Debug)]
 pub struct Clues {
-    /// How often the client had tried again by itself.
+    /// How often the client had already retried by itself.
     pub retries: u32,
-    /// When the allowance comes back, if the client has said so in a structured way.
+    /// When the usage limit resets, if the client said so in structured output.
     pub resets: Option<Timestamp>,
-    /// Whether the model had answered before.
+    /// Whether the model had answered before the error.
     pub worked: bool,
 }
 
 impl Fault {
-    /// With the status of the answer, if it was told.
+    /// Creates a fault from the error message, and from the HTTP status if it is known.
     pub fn new(status: Option<u16>, message: &str) -> Self {
         let message = message.trim();
         Fault { status, message: message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned() }
     }
 
-    /// What it means: what a known sentence says, else the client's structured event, else the status, else single words.
+    /// Classifies the error: by a known sentence, else the client's structured event, else the HTTP status, else single
+    /// words.
     pub fn trouble(&self, clues: &Clues, now: &Zoned) -> Trouble {
         let believable = |reset: &Timestamp| (LONG_PAST..TOO_FAR).contains(&seconds_until(*reset, now));
         let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(believable);
@@ -69,15 +71,15 @@ impl Fault {
     }
 }
 
-/// What a complaint means that is not in the table of sentences.
+/// Classifies an error that is not in the table of sentences.
 fn by_status(status: Option<u16>, words: &str, message: String, resets: Option<Timestamp>, clues: &Clues, now: &Zoned) -> Trouble {
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
-    // A client that got this status and does not even try again was told to stay away for long.
+    // A client that does not even retry a 429 was told to wait for a long time.
     let gave_up = status == Some(429) && clues.retries == 0;
     let long = resets.map_or(gave_up, |reset| seconds_until(reset, now) >= LONG_WAIT);
     match status.or_else(|| words.contains("rate limit").then_some(429)) {
         Some(500..) => Trouble::Unavailable { message },
-        // A conversation that has gone wrong is not the next one's.
+        // A bad request after successful ones comes from this conversation, and the next attempt starts a new one.
         Some(400) if clues.worked => Trouble::Other { message },
         _ if has(REFUSED) => Trouble::Configuration { message },
         Some(429) if long => Trouble::Limit { message, resets },
@@ -88,9 +90,9 @@ fn by_status(status: Option<u16>, words: &str, message: String, resets: Option<T
     }
 }
 
-/// Words of a request that will be refused again.
+/// Words of a request that would be refused again.
 const REFUSED: &[&str] = &["authentication_error", "authentication failed", "authentication_failed", "unauthorized"];
-/// Words of a model that could not be reached just now.
+/// Words of an error that says that the model cannot be reached at the moment.
 const UNAVAILABLE: &[&str] = &[
     "overloaded",
     "high demand",
@@ -113,7 +115,7 @@ const UNAVAILABLE: &[&str] = &[
     "try again later",
 ];
 
-/// The HTTP status that a complaint names.
+/// The HTTP status that an error message contains.
 fn status_in(words: &str) -> Option<u16> {
     const BEFORE: [&str; 9] =
         ["status", "status:", "status code", "http", "api error:", "\"code\":", "last error:", "server error", "request rejected"];
@@ -129,10 +131,10 @@ fn status_in(words: &str) -> Option<u16> {
     starts.filter(|at| digits(*at).is_some() && whole(*at) && named(*at)).find_map(|at| digits(at)?.parse().ok())
 }
 
-/// A complaint with its advice is not longer.
+/// How many lines the client may print after an error, such as advice.
 const ADVICE: usize = 12;
 
-/// The complaint at the end of a client's standard error.
+/// The client's error at the end of its standard error.
 pub fn from_errors(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
     let last: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(ADVICE).collect();
     let complaint = last.iter().find(|line| ERROR_OPENINGS.iter().any(|opening| line.starts_with(opening)))?;
@@ -143,13 +145,13 @@ fn complaint_of(line: &str, now: &Zoned) -> Trouble {
     Fault::new(None, line).trouble(&Clues { retries: 1, resets: None, worked: false }, now)
 }
 
-/// The complaint that a client's plain text ends with; text that only resembles one is none.
+/// The client's error at the end of its plain text output. Text that only resembles an error does not count.
 pub fn from_words(text: &str, exit: &Exit, now: &Zoned) -> Option<Trouble> {
     let failed = matches!(exit, Exit::Code { .. });
     let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let complaint = last
         .filter(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)) || begins_with_a_known_sentence(line))
-        // One of them exits with 0 all the same.
+        // goose exits with 0 even after this error.
         .filter(|line| failed || line.starts_with("Ran into this error"))?;
     Some(complaint_of(complaint, now))
 }
@@ -199,7 +201,7 @@ mod tests {
             (Some(503), "Authentication service temporarily unavailable", 3, "unavailable"),
             (None, "error_max_turns", 0, "other"),
             (None, "line 429 of the file has a bug", 0, "other"),
-            // Money comes back only if a time is told.
+            // Without a reset time, a spend limit needs a person to raise it.
             (None, "You've hit your monthly spend limit. See Usage in Settings", 0, "configuration"),
             (None, "You've hit your org's monthly spend limit · your weekly limit resets 3pm (UTC)", 0, "limit with a time"),
             (Some(429), "API Error: Request rejected (429) · spend limit reached · resets Dec 1", 0, "limit with a time"),
@@ -207,7 +209,7 @@ mod tests {
             (None, "You're out of usage credits. /model to switch models.", 0, "configuration"),
             (Some(400), "later: Prompt is too long", 0, "other"),
             (Some(500), "litellm.APIError: Insufficient credits. Add more", 0, "configuration"),
-            // A time that has long passed, or is months away, was misread.
+            // A reset time that is long past or months away was misread.
             (None, "You've hit your limit · resets 2026-11-14", 0, "limit"),
             (None, "You've hit your limit · resets 2027-06-01", 0, "limit"),
         ];
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// None of these is waited for: waiting costs no retry.
+    /// git-ralph must not wait for any of these: a wait costs no retry.
     #[test]
     fn what_only_sounds_like_a_usage_limit_is_none() {
         let table = [

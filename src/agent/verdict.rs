@@ -1,13 +1,13 @@
-//! Verdicts in plain words: a line that says FAILED or BLOCKED without a promise tag. Pure.
+//! Recognises a line that says FAILED or BLOCKED without a promise tag, such as "Verdict: FAILED". Pure.
 
 use super::signal::{Word, is_blank};
 
-/// What a verdict says.
+/// The words of a verdict.
 const REFUSALS: &[&str] = &["failed", "blocked"];
-/// What a verdict is on.
+/// What a verdict can be about.
 const LABELS: &[&str] =
     &["verdict", "status", "result", "outcome", "conclusion", "promise", "signal", "story", "attempt", "work", "task", "i", "we"];
-/// What may stand around a label; the last two are the brackets of a tag as HTML writes them.
+/// Words that may stand around a label; the last two are the brackets of a tag written as HTML entities.
 const FILLERS: &[&str] = &[
     "final",
     "overall",
@@ -29,15 +29,16 @@ const FILLERS: &[&str] = &[
     "lt",
     "gt",
 ];
-/// What a reason begins with in a sentence. Work is blocked *by* something, but what failed *by* or *on* something may pass now.
+/// Words that introduce a reason. Work is blocked *by* or *on* something now, but a thing that failed *by* or *on*
+/// something may pass now.
 const CAUSES: &[&str] = &["because", "due", "since"];
 const OBSTACLES: &[&str] = &["by", "on", "until", "pending", "without"];
-/// What comes instead of a reason where there is nothing to report.
+/// Words that say that there is nothing to report.
 const NONE: &[&str] = &["no", "none", "nothing", "nobody", "never", "zero", "n", "default"];
-/// Up to where the word of a verdict must have begun.
+/// The word of a verdict must begin within this many bytes.
 const FARTHEST: usize = 80;
 
-/// The word that a line gives as its verdict; [`Scanner`](super::Scanner) says what counts as one.
+/// The word that a line gives as its verdict; [`Scanner`](super::Scanner) describes what counts as a verdict.
 pub fn verdict(line: &str) -> Option<Word> {
     let whole = undecorated(line);
     let (mut text, mut labelled, mut tagged) = (whole, false, false);
@@ -52,7 +53,7 @@ pub fn verdict(line: &str) -> Option<Word> {
     }
     let (word, length) = Word::at_start_of(text).filter(|(word, _)| *word != Word::Complete)?;
     let (said, tail) = text.split_at(length);
-    // A heading may be that of a list which is empty.
+    // "## Failed" may be the heading of a list that is empty.
     let heading = line.trim_start_matches(is_blank).starts_with('#') && said.contains(char::is_lowercase);
     let begins = labelled || text.len() == whole.len();
     tagged &= !tail.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -60,7 +61,7 @@ pub fn verdict(line: &str) -> Option<Word> {
     (begins && !heading && (is_whole || tagged || labelled && is_clause(tail))).then_some(word)
 }
 
-/// Whether a line could be one, from its first letter on. It is quick, and says yes too often.
+/// Whether a line may be a verdict; the line starts at its first letter. Fast, with false positives.
 ///
 /// Pays for the row `output: plain text`: words are told apart by their first two letters.
 pub fn may_be_verdict(line: &[u8]) -> bool {
@@ -78,7 +79,7 @@ pub fn may_be_verdict(line: &[u8]) -> bool {
         }
         let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
         let more = &rest[end..];
-        // What stands between two words may be a control sequence, or part of a character.
+        // Between two words there may be a control sequence or a byte of a multi-byte character.
         let between = more.iter().position(u8::is_ascii_alphanumeric).unwrap_or(more.len());
         if more[..between].iter().any(|byte| *byte == b'\x1b' || !byte.is_ascii()) {
             return true;
@@ -88,10 +89,10 @@ pub fn may_be_verdict(line: &[u8]) -> bool {
     false
 }
 
-/// The first two letters of all words that a verdict can begin with.
+/// The first two letters of every word that a verdict can begin with.
 static BEGINNINGS: Beginnings = Beginnings::of_all_words();
 
-/// By the first letter, a bit for every second one.
+/// Indexed by the first letter; each entry has one bit per second letter.
 struct Beginnings([u32; 32]);
 
 impl Beginnings {
@@ -103,7 +104,7 @@ impl Beginnings {
             let mut at = 0;
             while at < all[list].len() {
                 let word = all[list][at].as_bytes();
-                // Anything may follow a word of one letter.
+                // A word of one letter can be followed by anything.
                 bits[(word[0] & 31) as usize] |= if word.len() == 1 { u32::MAX } else { 1 << (word[1] & 31) };
                 at += 1;
             }
@@ -112,13 +113,14 @@ impl Beginnings {
         Beginnings(bits)
     }
 
-    /// In any letter case; other characters may be taken for letters.
+    /// Ignores letter case. Other characters may be mistaken for letters.
     fn may_be(&self, first: u8, second: u8) -> bool {
         self.0[usize::from(first & 31)] >> (second & 31) & 1 == 1
     }
 }
 
-/// A text from its first word on: without bullet, number, quotation mark, emphasis, or whatever else is neither letter nor digit.
+/// A text from its first word on, without bullet, number, quotation mark, emphasis and anything else that is neither a
+/// letter nor a digit.
 fn undecorated(text: &str) -> &str {
     let mut text = text;
     loop {
@@ -133,7 +135,7 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// What follows the word, without the ends of emphasis and the like.
+/// The text after the word, without closing emphasis, quotes and brackets.
 fn behind(tail: &str) -> &str {
     tail.trim_start_matches(|c: char| is_blank(c) || "*_`\"')]}".contains(c))
 }
@@ -143,7 +145,7 @@ fn ends(tail: &str) -> bool {
     behind(tail).trim_start_matches(['.', '!', '…']).trim_matches(|c: char| !c.is_alphanumeric()).is_empty()
 }
 
-/// Whether a reason follows the word: something that is neither a number nor "none".
+/// Whether a reason follows the word: anything but a number or "none".
 fn has_reason(tail: &str) -> bool {
     let rest = behind(tail);
     let dashed =
@@ -154,7 +156,7 @@ fn has_reason(tail: &str) -> bool {
     !first.starts_with(|c: char| c.is_numeric()) && !is_one_of(first, NONE)
 }
 
-/// Whether the sentence goes on with why: something that is not "nothing".
+/// Whether the sentence continues with a cause ("because of …", "by …"), other than "by nothing".
 fn has_cause(tail: &str, any: bool) -> bool {
     let rest = behind(tail);
     let is_apart = tail[..tail.len() - rest.len()].contains(is_blank);
@@ -164,7 +166,7 @@ fn has_cause(tail: &str, any: bool) -> bool {
     is_apart && is_cause && !words.find(|word| !word.is_empty()).is_none_or(|word| is_one_of(word, NONE))
 }
 
-/// Whether the sentence is over, or a part of it.
+/// Whether the sentence or a clause of it ends after the word.
 fn is_clause(tail: &str) -> bool {
     behind(tail).starts_with([',', ';', '(', '.', '!'])
 }

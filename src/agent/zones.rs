@@ -1,4 +1,5 @@
-//! Time zones as clients write them: `UTC`, `GMT+9`, `PST`, `Europe/Berlin`, `(Asia/Tokyo)`, `Pacific time`. Pure.
+//! Reads time zones as clients write them: `UTC`, `GMT+9`, `PST`, `Europe/Berlin`, `(Asia/Tokyo)`, `Pacific time`.
+//! Pure.
 
 use std::sync::LazyLock;
 
@@ -8,19 +9,19 @@ use regex_lite::Regex;
 
 use super::reset::pattern;
 
-/// What stands where a zone may stand.
+/// What was found where a zone may stand.
 #[derive(Debug, PartialEq)]
 pub enum Found<'a> {
     /// A zone, and the text after it.
     Zone(TimeZone, &'a str),
-    /// Something that looks like a zone and is none that we know: a time with it is not understood.
+    /// Something that looks like an unknown zone, so the time before it cannot be understood.
     Unknown,
     /// Something else.
     Nothing,
 }
 
-/// Abbreviations with their offset in minutes. One that has several meanings has its most common one here, but the machine's own
-/// zone is asked first: a client formats times for it.
+/// Abbreviations with their offset in minutes. An ambiguous one has its most common meaning here, but the machine's own
+/// zone is tried first, because clients format times for that.
 const ABBREVIATIONS: &[(&str, i32)] = &[
     ("HST", -600),
     ("AKST", -540),
@@ -60,7 +61,7 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("NZDT", 780),
 ];
 
-/// Names of zones whose offset depends on the date; the short ones only in capitals.
+/// Names of zones whose offset depends on the date; the short names must be in capitals.
 const REGIONS: &[(&str, &str, &str)] = &[
     ("pacific", "PT", "America/Los_Angeles"),
     ("mountain", "MT", "America/Denver"),
@@ -68,10 +69,10 @@ const REGIONS: &[(&str, &str, &str)] = &[
     ("eastern", "ET", "America/New_York"),
 ];
 
-/// Half a year: long enough to see the other half of a zone with summer time.
+/// Half a year later or earlier, a zone with summer time has its other offset.
 const HALF_A_YEAR: SignedDuration = SignedDuration::from_hours(182 * 24);
 
-/// The zone that a text begins with.
+/// Reads the zone at the beginning of a text.
 pub fn zone_at<'a>(text: &'a str, now: &Zoned) -> Found<'a> {
     let Some(inner) = text.strip_prefix(['(', '[']) else { return bare(text, now) };
     let Some((name, rest)) = inner.split_once([')', ']']) else { return Found::Unknown };
@@ -90,7 +91,7 @@ fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '_' | '+' | '-')
 }
 
-/// `Z`, `UTC`, `GMT+9`, `UTC +02:00`, `-0530`.
+/// Reads an offset: `Z`, `UTC`, `GMT+9`, `UTC +02:00`, `-0530`.
 fn offset_at(text: &str) -> Option<Found<'_>> {
     static OFFSET: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^(?:(?i:utc|gmt|z)\b(?:\s?([+\-−])(\d{1,2})(?::?(\d\d))?\b)?|([+\-−])(\d\d)(?::?(\d\d))?\b)"));
@@ -112,7 +113,7 @@ fn fixed(minutes: i32) -> Option<TimeZone> {
     Some(Offset::from_seconds(minutes * 60).ok()?.to_time_zone())
 }
 
-/// `Pacific time`, `Eastern Standard Time`, `your local time`.
+/// Reads a described zone: `Pacific time`, `Eastern Standard Time`, `your local time`.
 fn described<'a>(text: &'a str, now: &Zoned) -> Option<Found<'a>> {
     static DESCRIBED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i)(?:your\s+)?([a-z]+)(?:\s+(standard|daylight|summer))?\s+time\b"));
     let found = DESCRIBED.captures(text)?;
@@ -141,7 +142,7 @@ fn named<'a>(word: &'a str, rest: &'a str, now: &Zoned) -> Found<'a> {
         None if short => abbreviation(&word.to_ascii_uppercase(), now),
         None => None,
     };
-    // A word in capitals behind a time is most likely a zone; so is anything that cannot be told from the time itself.
+    // A word in capitals after a time is most likely a zone; so is one with digits, `/` or `+`.
     let capitals = short && word.bytes().all(|byte| byte.is_ascii_uppercase());
     let digits = word.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit());
     match zone {

@@ -1,4 +1,4 @@
-//! aider prints plain text; its own lines in it tell the tokens, the cost and what litellm complains about.
+//! Reads aider's plain text output, in which some lines report tokens, cost and errors of litellm.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,19 @@ use crate::agent::trouble::Fault;
 use crate::agent::{Signal, Usage};
 use crate::cost::Cost;
 
-/// A complaint is a few lines.
+/// A longer error message is cut.
 const LONGEST_COMPLAINT: usize = 2048;
 
-/// Listens for aider's own lines.
+/// Collects aider's own lines from its output.
 #[derive(Debug)]
 pub struct Aider {
     splitter: Splitter,
     usage: Usage,
     complaint: Option<String>,
-    /// The reply under way, and the last whole one.
+    /// The current reply of the model, and the last complete one.
     reply: Message,
     last: Option<Message>,
-    /// It is aider that prints, and not something else in its place.
+    /// Whether the output really comes from aider.
     pub begun: bool,
 }
 
@@ -36,12 +36,12 @@ impl Aider {
     pub fn feed(&mut self, bytes: &[u8]) {
         let Aider { splitter, usage, complaint, reply, last, begun } = self;
         splitter.feed(bytes, |raw| {
-            // Its own lines are wrapped at the width of a terminal.
+            // aider wraps its own lines, so an overlong line is not one of them.
             let line = if raw.overlong { Cow::Borrowed("") } else { String::from_utf8_lossy(raw.bytes) };
             *begun |= line.starts_with("Aider v");
             if let Some(spent) = tokens(&line) {
                 *usage = usage.plus(&spent);
-                // The model has answered.
+                // A token count means that the model has answered.
                 *complaint = None;
                 *last = Some(std::mem::take(reply));
                 *begun = true;
@@ -51,7 +51,7 @@ impl Aider {
             if is_complaint(&line) {
                 *complaint = Some(line.into_owned());
             } else if let Some(complaint) = complaint.as_mut().filter(|complaint| complaint.len() < LONGEST_COMPLAINT) {
-                // It goes on, wrapped.
+                // The wrapped error message continues.
                 if !complaint.ends_with(' ') {
                     complaint.push(' ');
                 }
@@ -60,7 +60,7 @@ impl Aider {
         });
     }
 
-    /// What the last reply of the model said, and how it ended; a success counts only if it came to its end.
+    /// The promise and the last lines of the model's last reply. COMPLETE counts only in a complete reply.
     pub fn last_reply(&self) -> (Signal, String) {
         let mut reply = self.reply.clone();
         reply.take(self.splitter.rest());
@@ -71,12 +71,12 @@ impl Aider {
         }
     }
 
-    /// What it used up.
+    /// What the client has used.
     pub fn usage(&self) -> Usage {
         self.usage.clone()
     }
 
-    /// What it complained about last, if the model did not answer after that.
+    /// aider's last error, if the model has not answered since.
     pub fn fault(&self) -> Option<Fault> {
         let complaint = self.complaint.as_deref()?;
         if !complaint.starts_with("litellm.") && !complaint.starts_with("Empty response") {
@@ -96,13 +96,13 @@ impl Aider {
     }
 }
 
-/// Whether aider itself says that something went wrong.
+/// Whether a line is an error message of aider itself.
 fn is_complaint(line: &str) -> bool {
     let failed_edit = line.starts_with("# ") && line.contains("SEARCH/REPLACE block") && line.contains("failed to match");
     line.starts_with("litellm.") || line.starts_with("Empty response received from LLM") || failed_edit
 }
 
-/// `Tokens: 2.5k sent, 1.2k cache hit, 35 received. Cost: $0.01 message, $0.02 session.`
+/// Reads `Tokens: 2.5k sent, 1.2k cache hit, 35 received. Cost: $0.01 message, $0.02 session.`
 fn tokens(line: &str) -> Option<Usage> {
     let (tokens, cost) = line.strip_prefix("Tokens: ")?.split_once('.').map(|_| match line.find(" Cost: $") {
         Some(at) => (&line["Tokens: ".len()..at], Some(&line[at + " Cost: $".len()..])),
@@ -122,7 +122,7 @@ fn tokens(line: &str) -> Option<Usage> {
     Some(usage)
 }
 
-/// `35`, `2.5k`, `1.2M`.
+/// Reads `35`, `2.5k`, `1.2M`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
 fn thousands(text: &str) -> u64 {
     let (number, factor) = match text.as_bytes().last() {

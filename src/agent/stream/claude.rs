@@ -1,4 +1,4 @@
-//! `stream-json` of Claude Code and Qwen Code: the final message is the `result` of the line of that type.
+//! Reads `stream-json` of Claude Code and Qwen Code. The final message is in the `result` line.
 
 use jiff::Timestamp;
 
@@ -27,7 +27,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
         }
         "result" if is_foreign(state, line) => {}
         "result" => result(state, line),
-        // The first line says which conversation the stream is about.
+        // The first line names the session of the stream.
         "system" if line.is("subtype", "init") => {
             is_foreign(state, line);
         }
@@ -35,7 +35,8 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
     }
 }
 
-/// Whether a line is that of a sub-agent which is still at work when the client is through: it does not take the result back.
+/// Whether a line comes from a sub-agent that still works after the client's `result`. Such a line does not revoke the
+/// result.
 fn is_late_helper(state: &StreamState, line: Json<'_>) -> bool {
     state.has_ended() && is_helper(line)
 }
@@ -44,7 +45,7 @@ fn is_helper(line: Json<'_>) -> bool {
     line.text_at(&["parent_tool_use_id"]).is_some_and(|parent| !parent.is_empty())
 }
 
-/// Whether a line is that of a sub-agent or of another conversation.
+/// Whether a line comes from a sub-agent or another session.
 fn is_foreign(state: &mut StreamState, line: Json<'_>) -> bool {
     is_helper(line) || state.is_foreign(line.text_at(&["session_id"]))
 }
@@ -56,21 +57,23 @@ fn assistant(state: &mut StreamState, message: Option<Json<'_>>, late_helper: bo
     if let Some(content) = content {
         content.each(|part| complaint |= hear(part, say));
     }
-    // What the client itself says in the model's place is no sign of work.
+    // A message that the client makes up in the model's place does not show that the model works.
     let own = complaint || model.and_then(Json::text).as_deref() == Some("<synthetic>");
     match (late_helper, own) {
         (true, _) => {}
         (false, true) => state.starts_over(),
         (false, false) => state.goes_on(),
     }
-    // Every part of a message repeats its usage. The sum stands until the result has the right one.
+    // Every part of a message repeats its usage, so it is counted once. The sum counts until the `result` line has the
+    // exact usage.
     let id = id.and_then(Json::text).unwrap_or_default();
     if let Some(used) = used.filter(|_| state.is_new(&id)) {
         state.usage = state.usage.plus(&usage(used));
     }
 }
 
-/// Tells a part of a message; says whether it is an error that the client puts into the model's mouth.
+/// Reports a part of a message for display. Returns whether it is an error that the client presents as text of the
+/// model.
 fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
     let [kind, text, name, input] = part.take(["type", "text", "name", "input"]);
     let text = text.and_then(Json::text).unwrap_or_default();
@@ -84,14 +87,14 @@ fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
 
 fn result(state: &mut StreamState, line: Json<'_>) {
     state.starts_over();
-    // A result without token counts still has a cost, and a budget has to count it.
+    // A result without token counts still has a cost, which counts towards the budget.
     let tokens = line.at("usage").map_or_else(|| state.usage.clone(), usage);
     let turns = line.at("num_turns").and_then(Json::count);
     let cost = line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told);
     state.usage = Usage { turns: turns.or(tokens.turns), cost: cost.or(tokens.cost), ..tokens };
     let words = line.text_at(&["result"]).or_else(|| line.text_at(&["error", "message"]));
     let subtype = line.text_at(&["subtype"]).unwrap_or_default();
-    // An API error has the subtype "success".
+    // An API error also has the subtype "success".
     if line.at("is_error").is_some_and(Json::is_true) || subtype != "success" {
         let message = words.as_deref().unwrap_or(&subtype);
         state.fails(fault(line.at("api_error_status").and_then(Json::count), message));
@@ -104,7 +107,7 @@ fn result(state: &mut StreamState, line: Json<'_>) {
 fn usage(used: Json<'_>) -> Usage {
     let count = |key| used.count_at(&[key]);
     let cached = count("cache_read_input_tokens");
-    // One client counts what came from its cache as input, the other beside it; the one that does also has a total.
+    // Qwen Code includes cached tokens in the input and also has a total. Claude Code counts them separately.
     let beside = if used.at("total_tokens").is_some() { 0 } else { cached.saturating_add(count("cache_creation_input_tokens")) };
     Usage { input: count("input_tokens").saturating_add(beside), cached, output: count("output_tokens"), ..Usage::default() }
 }

@@ -1,4 +1,4 @@
-//! `codex exec --json`: the final message is the last agent message of a completed turn.
+//! Reads `codex exec --json`. The final message is the last agent message of a completed turn.
 
 use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
@@ -9,7 +9,7 @@ pub(super) const DIALECT: Dialect = Dialect { body: "item", outcome: None, line 
 
 fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
     match kind {
-        // What came before belongs to another thread or turn.
+        // Earlier lines belong to another thread or turn.
         "thread.started" | "turn.started" => {
             state.forgets_ids();
             state.starts_over();
@@ -38,18 +38,19 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
             state.ends();
         }
         "turn.failed" => state.fails(fault(None, &line.text_at(&["error", "message"]).unwrap_or_default())),
-        // Not the end: it tries again by itself, and says so.
+        // This is not the end: codex reports the error and retries by itself.
         "error" => state.tries_again(fault(None, &line.text_at(&["message"]).unwrap_or_default())),
         _ => {}
     }
 }
 
-/// Whether an item is something that is done. A list of what is to do is kept up to date until the very end of a turn.
+/// Whether an item is work. A to-do list is not, because codex updates it until the very end of a turn.
 fn is_work(item: Json<'_>) -> bool {
     !matches!(item.text_at(&["type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
 }
 
-/// It goes on when it begins something. At the end of a turn what is still under way is closed, which is nothing new.
+/// A new item shows that the agent is working. At the end of a turn codex closes the open items, which shows nothing
+/// new.
 fn works_on(state: &mut StreamState, item: Option<Json<'_>>) {
     let id = item.and_then(|item| item.text_at(&["id"])).unwrap_or_default();
     if id.is_empty() || state.is_new(&id) {
@@ -65,7 +66,7 @@ fn completed(state: &mut StreamState, item: Json<'_>, say: &mut dyn FnMut(Said<'
             state.says(&text);
             say_text(&text, say);
         }
-        // A warning, for instance about a model that it does not know; what it is thinking.
+        // A warning (for instance about an unknown model), or the agent's reasoning or to-do list.
         Some("error" | "reasoning" | "todo_list") => {}
         Some("file_change") => {
             works_on(state, Some(item));

@@ -1,4 +1,4 @@
-//! `copilot --output-format json`: the final message is the last one of the assistant that asks for no tool.
+//! Reads `copilot --output-format json`. The final message is the assistant's last message that requests no tool.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
             let text = data.text_at(&["content"]).unwrap_or_default();
             say_text(&text, say);
             state.goes_on();
-            // With a tool to use it is not the last word.
+            // A message that requests a tool is not the final one.
             if !data.at("toolRequests").is_some_and(Json::has_items) {
                 state.says(&text);
             }
@@ -44,7 +44,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
     }
 }
 
-/// Whether a line is that of a sub-agent: the envelope names it, and older versions name the tool call that it works for.
+/// Whether a line comes from a sub-agent. The envelope names it; older versions name the tool call that it works for.
 fn is_helper(line: Json<'_>, data: Json<'_>) -> bool {
     let named = |name: Option<Cow<'_, str>>| name.is_some_and(|name| !name.is_empty());
     named(line.text_at(&["agentId"])) || named(data.text_at(&["parentToolCallId"]))

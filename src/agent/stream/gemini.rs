@@ -1,4 +1,5 @@
-//! `gemini -o stream-json`: the final message is what the assistant said after the last tool; the prompt is echoed.
+//! Reads `gemini -o stream-json`. The final message is the assistant's text after the last tool call; the prompt is
+//! echoed.
 
 use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
@@ -19,7 +20,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
         }
         "message" => state.starts_over(),
         "tool_result" => state.goes_on(),
-        // A warning may come between two pieces of a message, which are one all the same.
+        // A warning may come between two pieces of one message and does not separate them.
         "error" => {}
         "tool_use" => {
             state.goes_on();

@@ -1,11 +1,11 @@
-//! `goose run --output-format stream-json`: the final message is the last one of the assistant before `complete`.
+//! Reads `goose run --output-format stream-json`. The final message is the assistant's last message before `complete`.
 
 use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
 use crate::agent::{Said, Usage};
 use crate::json::Json;
 
-/// How goose begins a message that is not the model's: it exits 0 all the same.
+/// The beginning of an error message of goose itself, after which it still exits with 0.
 const ERROR: &str = "Ran into this error";
 
 pub(super) const DIALECT: Dialect = Dialect { body: "message", outcome: None, line };
@@ -15,7 +15,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
         "message" => {
             let Some(message) = body else { return };
             let id = message.text_at(&["id"]).unwrap_or_default();
-            // A message may come in several pieces of the same id.
+            // A message may come in several pieces with the same id.
             if id.is_empty() {
                 state.starts_over();
             } else if state.id != id || !message.is("role", "assistant") {
@@ -29,7 +29,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
         "complete" => {
             let count = |key| line.count_at(&[key]);
             let total = count("total_tokens");
-            // Older ones have a total only.
+            // Older versions report only a total.
             let input = if line.at("input_tokens").is_some() { count("input_tokens") } else { total };
             state.usage = Usage { input, output: count("output_tokens"), ..Usage::default() };
             state.ends();
@@ -41,7 +41,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
 
 fn assistant(state: &mut StreamState, message: Json<'_>, say: &mut dyn FnMut(Said<'_>)) {
     let Some(content) = message.at("content") else { return };
-    // The model's messages have an id, those of the client do not.
+    // Messages of the model have an id, messages of goose itself do not.
     let own = state.id.is_empty();
     content.each(|part| match part.text_at(&["type"]).as_deref() {
         Some("text") => {

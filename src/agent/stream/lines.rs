@@ -1,6 +1,6 @@
-//! Cutting a stream of bytes into lines of bounded length.
+//! Splits a stream of bytes into lines of bounded length.
 
-/// Collects lines. A line that is longer than the bound is shown in pieces, or only its beginning is.
+/// Collects bytes into lines. An overlong line is passed on in pieces, or only its beginning is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splitter {
     line: Vec<u8>,
@@ -13,33 +13,34 @@ pub struct Splitter {
 /// One line, without its newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawLine<'a> {
-    /// Its bytes, or a part of them.
+    /// The bytes of the line, or a part of them.
     pub bytes: &'a [u8],
-    /// Whether there was more of it.
+    /// Whether the line is longer than the limit.
     pub overlong: bool,
-    /// Whether this is its beginning.
+    /// Whether this is the beginning of the line.
     pub begins: bool,
 }
 
-/// What is repeated from one piece of a line in the next, so that a tag is whole in one of them.
+/// How many bytes are repeated at the start of the next piece, so that every tag is whole in one of them.
 const OVERLAP: usize = 256;
-/// A buffer that has grown beyond this is given back.
+/// A larger buffer is freed after its line.
 const SPACIOUS: usize = 1024 * 1024;
 
 impl Splitter {
-    /// With the longest line that is shown in one piece; a longer one is shown in pieces of that length.
+    /// Passes on lines longer than `longest` in pieces of that length.
     pub fn in_pieces(longest: usize) -> Self {
         Splitter { line: Vec::new(), overlong: false, longest, pieces: true, bulk: b"" }
     }
 
-    /// With the longest line that is kept whole; of a longer one only the beginning is kept.
+    /// Keeps only the beginning of lines longer than `longest`.
     ///
-    /// Lines that begin like `bulk`, if that is not empty, are cut much sooner, and so are lines that do not begin like JSON.
+    /// A shorter limit applies to lines that begin with `bulk`, if it is not empty, and to lines that do not begin like
+    /// JSON.
     pub fn cutting(longest: usize, bulk: &'static [u8]) -> Self {
         Splitter { line: Vec::new(), overlong: false, longest, pieces: false, bulk }
     }
 
-    /// Takes a piece of the stream and shows every line that ends in it.
+    /// Takes a piece of the stream and calls `show` for every line that ends in it.
     pub fn feed(&mut self, mut bytes: &[u8], mut show: impl FnMut(RawLine<'_>)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -57,13 +58,13 @@ impl Splitter {
         self.keep(bytes, &mut show);
     }
 
-    /// The line under way, or its last piece so far.
+    /// The unfinished line, or its last piece so far.
     pub fn rest(&self) -> RawLine<'_> {
         RawLine { bytes: &self.line, overlong: self.overlong, begins: !(self.overlong && self.pieces) }
     }
 
     fn keep(&mut self, mut bytes: &[u8], show: &mut impl FnMut(RawLine<'_>)) {
-        // What kind of line it is must be known before it is decided how much of it is kept.
+        // The beginning of the line decides how much of it is kept.
         let head = self.bulk.len().max(1).saturating_sub(self.line.len()).min(bytes.len());
         self.line.extend_from_slice(&bytes[..head]);
         bytes = &bytes[head..];
@@ -85,7 +86,7 @@ impl Splitter {
         }
     }
 
-    /// How much of the line under way is still kept.
+    /// How many more bytes of the unfinished line are kept.
     fn room(&self) -> usize {
         let is_bulk = !self.bulk.is_empty() && self.line.starts_with(self.bulk);
         let is_json = matches!(self.line.first(), Some(b'{' | b'['));

@@ -1,7 +1,7 @@
-//! What clients print: one dialect a stream format, all of them heard through the same ears.
+//! Reads the output of clients: one dialect per stream format, all of which report to the same [`StreamState`].
 //!
-//! A [`Reader`] takes bytes as they come. Of a structured stream only the client's own final message is searched for the
-//! promise: tool output, echoed prompts and what was said before the last tool was used never are.
+//! A [`Reader`] takes bytes as they come. In a structured stream only the client's own final message is searched for
+//! the promise, never tool output, an echoed prompt, or text before the last tool call.
 
 mod aider;
 mod claude;
@@ -30,17 +30,17 @@ use super::{AgentReport, Said, Signal, Trouble};
 use crate::json::{Json, Outline};
 use crate::process::Exit;
 
-/// A line of JSON that is longer than this is not read: no final message is, tool output may be.
+/// A longer line of JSON is not read. Final messages are shorter; tool output may be longer.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
-/// How often JSON is looked for on a line that does not begin with it.
+/// How many positions on a line are tried where JSON might begin after other text.
 const MOST_TRIES: usize = 8;
-/// How much of the end of standard error is looked at.
+/// How many bytes from the end of standard error are kept.
 const LONGEST_TAIL: usize = 4 * 1024;
 
-/// How a client prints what happens.
+/// The output format of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Plain text: all of it is the message.
+    /// Plain text: the whole output is the message.
     Text,
     /// Plain text with aider's own lines about tokens and errors.
     Aider,
@@ -59,7 +59,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every name that `ralph.<name>.format` takes.
+    /// All values of `ralph.<name>.format`.
     pub const NAMES: [(&'static str, Format); 9] = [
         ("text", Format::Text),
         ("aider", Format::Aider),
@@ -72,31 +72,31 @@ impl Format {
         ("copilot", Format::Copilot),
     ];
 
-    /// The name.
+    /// The name of the format in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, format)| *format == self).map_or("text", |(name, _)| name)
     }
 
-    /// Whether what it prints says what it cost.
+    /// Whether the output contains the cost.
     #[must_use]
     pub fn tells_cost(self) -> bool {
         matches!(self, Format::Claude | Format::Opencode | Format::Aider)
     }
 
-    /// Whether what it prints says how many tokens were used.
+    /// Whether the output contains token counts.
     #[must_use]
     pub fn tells_tokens(self) -> bool {
         !matches!(self, Format::Text | Format::Copilot)
     }
 
-    /// Whether it is made of JSON.
+    /// Whether the output is JSON.
     #[must_use]
     pub fn is_structured(self) -> bool {
         self.dialect().is_some()
     }
 
-    /// What reads one line of it, if it is made of JSON.
+    /// The dialect that reads a line of this format, if the format is JSON.
     fn dialect(self) -> Option<&'static Dialect> {
         match self {
             Format::Text | Format::Aider => None,
@@ -122,40 +122,42 @@ impl FromStr for Format {
     }
 }
 
-/// How a client writes its lines, each of which is an object with a type.
+/// How a client writes its lines, each of which is a JSON object with a type.
 struct Dialect {
-    /// The member that most of a line is in.
+    /// The member with most of a line's content.
     body: &'static str,
-    /// How the lines with what came of a tool begin, up to the end of their type, if all that they say is that the client goes on.
+    /// The beginning of a tool result line, up to the end of its type, for clients whose tool results only show that
+    /// the client is working.
     outcome: Option<&'static [u8]>,
-    /// Takes a line.
+    /// The function that reads a line.
     line: TakeLine,
 }
 
 type TakeLine = fn(&mut StreamState, Entry<'_>, &mut dyn FnMut(Said<'_>));
 
-/// A line, with the members that are always asked for.
+/// A line with the members that every dialect needs.
 struct Entry<'a> {
     kind: &'a str,
     body: Option<Json<'a>>,
     line: Json<'a>,
 }
 
-/// Reads what one agent prints.
+/// Reads the output of one agent.
 #[derive(Debug)]
 pub struct Reader {
     format: Format,
     splitter: Splitter,
     outline: Outline,
     state: StreamState,
-    /// A client that was called in another way prints text after all: it is heard as long as nothing structured has come.
+    /// Reads the output as plain text until a structured line has come: the client may have been called with other
+    /// options.
     plain: Option<TextReader>,
     aider: Aider,
     stderr: Vec<u8>,
 }
 
 impl Reader {
-    /// For a client that prints in the given format.
+    /// Creates a reader for the given format.
     #[must_use]
     pub fn new(format: Format) -> Self {
         let bulk = format.dialect().and_then(|dialect| dialect.outcome).unwrap_or_default();
@@ -170,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// Takes a piece of standard output; what is in it for the screen goes to `say`.
+    /// Takes a piece of standard output; text and tool calls in it are passed to `say` for display.
     pub fn feed(&mut self, bytes: &[u8], say: &mut dyn FnMut(Said<'_>)) {
         if let Some(plain) = &mut self.plain {
             plain.feed(bytes);
@@ -190,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// What the agent has used so far, as far as it has told.
+    /// What the agent has used so far, as far as it has reported it.
     #[must_use]
     pub fn usage(&self) -> crate::agent::Usage {
         if self.format == Format::Aider { self.aider.usage() } else { self.state.usage.clone() }
@@ -204,29 +206,29 @@ impl Reader {
         }
     }
 
-    /// Whether the last word has been said so far.
+    /// Whether the output so far ends with the agent's promise.
     #[must_use]
     pub fn concluded(&self) -> bool {
         match &self.plain {
-            // It may answer its model's mistakes with another turn, after any silence, and ends by itself.
+            // aider may answer a mistake of its model with another turn after any silence, and it exits by itself.
             Some(_) if self.aider.begun => false,
             Some(plain) => plain.concluded(),
             None => self.state.concluded(),
         }
     }
 
-    /// Whether more output after the last word may mean that it was not the last one: of a structured stream that is known.
+    /// Whether more output can still revoke the promise. In a structured stream the client says when it has finished.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         self.plain.is_some()
     }
 
-    /// What was heard, once all of it is here and the process has ended in the given way.
+    /// The report on the agent, once all output has been read and the process has ended with `exit`.
     #[must_use]
     pub fn finish(mut self, exit: &Exit, now: &Zoned) -> AgentReport {
         if let Some(dialect) = self.format.dialect() {
             let Reader { splitter, outline, state, .. } = &mut self;
-            // The last line of many clients has no end.
+            // Many clients end their last line without a newline.
             read(splitter.rest(), dialect, outline, state, &mut |_| {});
         }
         let tail = self.stderr.len().saturating_sub(LONGEST_TAIL);
@@ -241,7 +243,8 @@ impl Reader {
         let message = plain.into_message();
         let last = message.last_line().into_owned();
         let (signal, words) = if self.aider.begun { self.aider.last_reply() } else { (message.signal(), message.last_words()) };
-        // The exit status of known clients means little; a command that fails after its promise has not kept it.
+        // The exit status of known clients means little. But a user's own command that fails after its promise has not
+        // kept it.
         let broken = !self.aider.begun && signal == Signal::Complete && matches!(exit, Exit::Code { .. });
         let signal = if broken { Signal::Nothing } else { signal };
         let usage = self.aider.usage();
@@ -259,34 +262,34 @@ impl Reader {
 fn read(raw: RawLine<'_>, dialect: &Dialect, outline: &mut Outline, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) {
     let bytes = raw.bytes;
     if raw.overlong {
-        // Whatever it was, the client was at work.
+        // An overlong line at least shows that the client is working.
         if state.begun {
             state.goes_on();
         }
         return;
     }
-    // Most of a stream is what came of tools. Where that would change nothing, it does not matter whether it is JSON at all.
+    // Most lines are tool results. A tool result that would not change the state is skipped without parsing it.
     if state.begun && state.is_going_on() && dialect.outcome.is_some_and(|beginning| outline.keeps_to(beginning, bytes)) {
         return;
     }
-    // Almost always it is, and to see that is much faster than to look for what is not.
+    // The bytes are almost always valid UTF-8, and checking that is much faster than the lossy conversion.
     let text = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
     let Some(line) = outline.parse(&text) else {
-        // A line of its own that is damaged is not searched for what is whole in it.
+        // A damaged JSON line is not searched for objects in it.
         if state.begun && !text.trim_start().starts_with('{') {
             read_behind_others(&text, dialect, outline, state, say);
         }
         return;
     };
     if !take(line, dialect, state, say) {
-        // Some clients print everything as one list when asked for it in another way.
+        // With other options some clients print everything as one JSON array.
         line.each(|item| {
             take(item, dialect, state, say);
         });
     }
 }
 
-/// Takes an object that something else was printed in front of, on the same line.
+/// Takes a JSON object that comes after other text on the same line.
 fn read_behind_others(text: &str, dialect: &Dialect, outline: &mut Outline, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) {
     for (at, _) in text.match_indices("{\"").take(MOST_TRIES) {
         if let Some(line) = outline.parse(&text[at..]) {
@@ -296,7 +299,7 @@ fn read_behind_others(text: &str, dialect: &Dialect, outline: &mut Outline, stat
     }
 }
 
-/// Takes an object of the stream; says whether it is one, which is whether it has a type.
+/// Takes an object of the stream. Returns whether it is one, that is, whether it has a type.
 fn take(line: Json<'_>, dialect: &Dialect, state: &mut StreamState, say: &mut dyn FnMut(Said<'_>)) -> bool {
     let [kind, body] = line.take(["type", dialect.body]);
     let Some(kind) = kind else { return false };
@@ -307,7 +310,7 @@ fn take(line: Json<'_>, dialect: &Dialect, state: &mut StreamState, say: &mut dy
     true
 }
 
-/// Tells the use of a tool, with what it is used on.
+/// Reports a tool call with its target for display.
 fn say_tool(name: &str, input: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) {
     const TARGETS: [&str; 12] = [
         "file_path",
@@ -327,7 +330,7 @@ fn say_tool(name: &str, input: Option<Json<'_>>, say: &mut dyn FnMut(Said<'_>)) 
     say(Said::Tool { name, target: target.as_deref().unwrap_or_default() });
 }
 
-/// Tells the lines of a text.
+/// Reports the lines of a text for display.
 fn say_text(text: &str, say: &mut dyn FnMut(Said<'_>)) {
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         say(Said::Text(line));

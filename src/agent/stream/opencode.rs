@@ -1,4 +1,4 @@
-//! `opencode run --format json`: the final message is the text of the step that finished with the reason `stop`.
+//! Reads `opencode run --format json`. The final message is the text of the step that finished with the reason `stop`.
 
 use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};
@@ -9,12 +9,12 @@ use crate::json::Json;
 pub(super) const DIALECT: Dialect = Dialect { body: "part", outcome: None, line };
 
 fn line(state: &mut StreamState, Entry { kind, body: part, line }: Entry<'_>, say: &mut dyn FnMut(Said<'_>)) {
-    // Another session is that of a helper.
+    // Another session belongs to a sub-agent.
     if state.is_foreign(line.text_at(&["sessionID"])) {
         return;
     }
     match kind {
-        // It may go on by itself after an error, for instance with a shorter context.
+        // opencode may continue after an error, for instance with a shorter context.
         "step_start" => state.goes_on(),
         "tool_use" => {
             state.goes_on();
@@ -49,7 +49,7 @@ fn line(state: &mut StreamState, Entry { kind, body: part, line }: Entry<'_>, sa
     }
 }
 
-/// The status that an error's name stands for, where no answer came that has one.
+/// The HTTP status that corresponds to an error name, for errors without an HTTP response.
 fn status_by(name: &str) -> Option<u64> {
     match name {
         "ContextOverflowError" => Some(400),

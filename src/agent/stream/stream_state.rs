@@ -1,4 +1,4 @@
-//! What has been understood of a structured stream so far, whatever its dialect.
+//! The state of a structured stream, shared by all dialects.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,21 +10,21 @@ use crate::agent::trouble::{Clues, Fault, from_errors};
 use crate::agent::{AgentReport, Signal, Trouble, Usage};
 use crate::process::Exit;
 
-/// The state that all dialects share.
+/// What has been read from a structured stream so far.
 #[derive(Debug, Default)]
 pub struct StreamState {
-    /// A line of the dialect has been heard.
+    /// Whether a line of the dialect has been read.
     pub begun: bool,
-    /// What the client used up.
+    /// What the client has used.
     pub usage: Usage,
-    /// The message under way, told apart from the one before.
+    /// The id of the current message, which tells it apart from the one before.
     pub id: String,
-    /// What has come since the client was last seen at work.
+    /// What has come since the client last did any work.
     since: Since,
-    /// The model has answered.
+    /// Whether the model has answered.
     worked: bool,
     seen: VecDeque<String>,
-    /// The conversation that the stream is about, where lines say which one they belong to.
+    /// The session of the stream, for dialects whose lines name their session.
     session: Option<String>,
 }
 
@@ -38,17 +38,17 @@ struct Since {
     resets: Option<Timestamp>,
 }
 
-/// How many messages are told apart.
+/// How many message ids are remembered.
 const MOST_MESSAGES: usize = 64;
 
 impl StreamState {
-    /// The client goes on working: what it has said was not its final message, and what was in its way is over.
+    /// The client continues to work: what it said before was not its final message, and earlier errors are over.
     pub fn goes_on(&mut self) {
         self.since = Since::default();
         self.worked = true;
     }
 
-    /// Whether it would change nothing that the client goes on working.
+    /// Whether [`Self::goes_on`] would change nothing.
     pub fn is_going_on(&self) -> bool {
         self.worked && self.since == Since::default()
     }
@@ -64,49 +64,49 @@ impl StreamState {
         self.since.message.feed(text.as_bytes());
     }
 
-    /// A part of its message is complete.
+    /// A part of the message is complete.
     pub fn ends_part(&mut self) {
         self.since.message.feed(b"\n");
     }
 
-    /// The client says that it is through.
+    /// The client reports that it has finished.
     pub fn ends(&mut self) {
         self.since.ended = true;
         self.since.hitch = None;
     }
 
-    /// The client gives up.
+    /// The client gives up with an error.
     pub fn fails(&mut self, fault: Fault) {
         self.since.fault = Some(fault);
     }
 
-    /// Something did not work and the client tries again by itself.
+    /// The client met an error and retries by itself.
     pub fn tries_again(&mut self, fault: Fault) {
         self.since.retries = self.since.retries.saturating_add(1);
         self.since.hitch = Some(fault);
     }
 
-    /// The client says when its allowance comes back, if it knows.
+    /// The client reports when its usage limit resets, if it knows.
     pub fn resets(&mut self, at: Option<Timestamp>) {
         self.since.resets = at;
     }
 
-    /// Whether the client has said that it is through.
+    /// Whether the client has reported that it has finished.
     pub fn has_ended(&self) -> bool {
         self.since.ended
     }
 
-    /// Whether it has said its last word.
+    /// Whether the client has finished with a promise.
     pub fn concluded(&self) -> bool {
         self.since.ended && self.since.message.clone().finish() != Signal::Nothing
     }
 
-    /// Whether it has said that it gives up.
+    /// Whether the client has given up with an error.
     pub fn has_failed(&self) -> bool {
         self.since.fault.is_some()
     }
 
-    /// Whether a message or item of that id is a new one; its parts may come between those of others.
+    /// Whether this is the first line with the given message or item id. Parts of several messages may be interleaved.
     pub fn is_new(&mut self, id: &str) -> bool {
         if self.seen.iter().any(|seen| seen == id) {
             return false;
@@ -118,18 +118,18 @@ impl StreamState {
         true
     }
 
-    /// From here on ids may be used again.
+    /// Forgets all ids, because the client may use them again.
     pub fn forgets_ids(&mut self) {
         self.seen.clear();
     }
 
-    /// Whether a line belongs to another conversation than the first one did. Where it does not say, it does not.
+    /// Whether a line belongs to another session than the first line. A line without a session does not.
     pub fn is_foreign(&mut self, session: Option<Cow<'_, str>>) -> bool {
         let Some(session) = session.filter(|session| !session.is_empty()) else { return false };
         *self.session.get_or_insert_with(|| session.clone().into_owned()) != *session
     }
 
-    /// What it comes to.
+    /// The report on the agent.
     pub fn finish(self, exit: &Exit, stderr: &str, now: &Zoned) -> AgentReport {
         let StreamState { usage, since, worked, .. } = self;
         let Since { message, ended, fault, hitch, retries, resets } = since;
@@ -138,7 +138,7 @@ impl StreamState {
         let cut_short = !ended && (stalled || matches!(exit, Exit::Code { .. }));
         let trouble = match (fault, hitch) {
             (Some(fault), _) => Some(fault.trouble(&clues, now)),
-            // It was waiting for something that would not come back for long.
+            // The client was waiting for a limit that would not reset for a long time.
             (None, Some(hitch)) if stalled => Some(hitch.trouble(&Clues { retries: 0, resets, worked }, now)).filter(is_limit),
             (None, Some(hitch)) if cut_short => Some(hitch.trouble(&clues, now)),
             _ if cut_short => from_errors(stderr, exit, now),
@@ -146,7 +146,7 @@ impl StreamState {
         };
         let message = message.into_message();
         let signal = match message.signal() {
-            // A success counts only when the client itself was through with it.
+            // COMPLETE counts only if the client itself has finished without an error.
             Signal::Complete if !ended || trouble.is_some() => Signal::Nothing,
             signal => signal,
         };

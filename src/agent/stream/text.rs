@@ -1,23 +1,23 @@
-//! Plain text from an agent: cut into lines of bounded length, the whole of it searched for the promise.
+//! Searches plain text of an agent for the promise, in lines of bounded length.
 
 use std::borrow::Cow;
 
 use super::lines::{RawLine, Splitter};
 use crate::agent::{Scanner, Signal};
 
-/// A longer line cannot be a tag; it is looked at in pieces.
+/// A longer line cannot be a tag and is searched in pieces.
 pub(super) const LONGEST_LINE: usize = 32 * 1024;
-/// How many lines of the end are remembered, and how much of each.
+/// How many of the last lines are kept, and how many bytes of each.
 const LAST_LINES: usize = 3;
 const LONGEST_LAST: usize = 1024;
 
-/// A message, taken line by line: the promise in it, and how it ends.
+/// A message, read line by line: its promise and its last lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message {
     scanner: Scanner,
-    /// The last lines that are not blank, in turn.
+    /// The last lines that are not blank, as a ring buffer.
     last: [Vec<u8>; LAST_LINES],
-    /// Which of them is the very last one.
+    /// The index of the very last line.
     turn: usize,
 }
 
@@ -72,7 +72,7 @@ impl Default for TextReader {
 }
 
 impl TextReader {
-    /// Takes a piece of it.
+    /// Takes a piece of the text.
     pub fn feed(&mut self, bytes: &[u8]) {
         let TextReader { message, splitter } = self;
         splitter.feed(bytes, |line| message.take(line));
@@ -91,7 +91,7 @@ impl TextReader {
         if rest.bytes.trim_ascii().is_empty() {
             return self.message.scanner.concluded();
         }
-        // The last word of many agents has no newline behind it.
+        // Many agents end their last line without a newline.
         if rest.overlong || !self.message.scanner.cares_about(rest.bytes) {
             return false;
         }
@@ -100,14 +100,14 @@ impl TextReader {
         whole.scanner.concluded()
     }
 
-    /// The whole message, once no more of it will come: its last line may have no end.
+    /// The whole message, at the end of the text. Its last line may have no newline.
     pub(super) fn into_message(mut self) -> Message {
         let TextReader { message, splitter } = &mut self;
         message.take(splitter.rest());
         self.message
     }
 
-    /// The promise, once all of the text is here.
+    /// The promise, at the end of the text.
     #[must_use]
     pub fn finish(self) -> Signal {
         self.into_message().signal()

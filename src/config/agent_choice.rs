@@ -1,20 +1,21 @@
-//! Which agent is to work: a name, or a command with its arguments.
+//! Which agent to use: a configured name, or a command with its arguments.
 
 use serde::{Deserialize, Serialize};
 
 use super::setting_type::SettingType;
 
-/// Which agent is to work.
+/// Which agent to use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentChoice {
     /// A program with its arguments.
     Command(Vec<String>),
-    /// One that is configured by name.
+    /// A known client, or an agent configured under this name.
     Named(String),
 }
 
-/// Text is always a name: `-- CMD…` and `command` of the change file are special, because a command has several words.
+/// Text is always a name. Only `-- CMD…` and the key `command` of the change file set a command, because it has several
+/// words.
 impl SettingType for AgentChoice {
     type Value = Self;
     const FORM: &'static str = "<name>";

@@ -1,4 +1,4 @@
-//! The change file: TOML to data, purely, with errors that name file, line and key.
+//! Parses the change file from TOML, with errors that name the file, the line and the key. Pure.
 
 use serde_json::Value;
 use toml::de::DeTable;
@@ -10,10 +10,10 @@ use super::table::{FileSettings, KEYS};
 use super::toml_value::{Reader, TomlValue, Wrong, text, texts};
 use crate::story::{Order, OrderProblem, Story, StoryId, check_order};
 
-/// A key that is no setting.
+/// A key of the change file that is not a setting.
 pub(super) struct OwnKey {
     pub name: &'static str,
-    /// The schema of its value, given that of a story.
+    /// Returns the schema of the value, given the schema of a story.
     pub kind: fn(&Value) -> Value,
     pub about: &'static str,
 }
@@ -22,7 +22,7 @@ const fn key(name: &'static str, kind: fn(&Value) -> Value, about: &'static str)
     OwnKey { name, kind, about }
 }
 
-/// The keys of a change that are no settings.
+/// The top-level keys that are not settings.
 pub(super) const OWN_KEYS: [OwnKey; 6] = [
     key("title", kinds::text, "The title of the change."),
     key("context", kinds::text, "Text that stands in the prompt of every story."),
@@ -45,24 +45,24 @@ pub(super) const STORY_KEYS: [OwnKey; 9] = [
     key("attempt-timeout", kinds::time_limit, "Time limit for an attempt at this story."),
 ];
 
-/// What a change file says.
+/// The content of a change file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeFile {
-    /// What a person calls the change.
+    /// The title of the change.
     pub title: Option<String>,
-    /// What every story's prompt carries.
+    /// Text for the prompt of every story.
     pub context: Option<String>,
-    /// Where the stories are kept, if not in the file itself.
+    /// The file or folder with the stories, if they are not in the change file itself.
     pub source: Option<String>,
-    /// In which order the stories may start, if it says so.
+    /// The order in which the stories may start, if the file sets one.
     pub order: Option<Order>,
-    /// The settings that it has.
+    /// The settings in the file.
     pub settings: FileSettings,
     /// The stories, in order.
     pub stories: Vec<Story>,
 }
 
-/// Reads a change file's text; `file` is what errors call it.
+/// Parses the text of a change file; `file` is its name in errors.
 ///
 /// # Errors
 /// A line of the form `file:line: what is wrong`.
@@ -72,7 +72,7 @@ pub fn parse(text: &str, file: &str) -> Result<ChangeFile, String> {
     reader.change(root.get_ref())
 }
 
-/// The line of every story, for errors that concern two of them.
+/// The line of every story, for errors about two stories.
 type Lines = Vec<(StoryId, usize)>;
 
 impl Reader<'_> {
@@ -102,7 +102,7 @@ impl Reader<'_> {
         Ok(file)
     }
 
-    /// The settings of the table, and `command`, the one key beside it that is another way to say a setting: `agent`.
+    /// Reads the settings of the table, and the key `command`, which is another way to set `agent`.
     fn settings(&self, root: &DeTable) -> Result<FileSettings, String> {
         let settings = FileSettings::read(self, root)?;
         let wrong = |what| self.at(Self::offset(root, "command"), what);

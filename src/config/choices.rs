@@ -1,11 +1,12 @@
-//! Settings whose value is one of a few words: each word is written once, with its meaning.
+//! Settings whose value is one of a few words, each defined once with its meaning.
 
 use serde::{Deserialize, Serialize};
 
 use super::git_config::boolean;
 use super::setting_type::SettingType;
 
-/// Makes an enum that is the type of a setting; `bare` is what its option means without a value, `else` names a function for further ways to write a value.
+/// Defines an enum as the type of a setting. `bare` is the meaning of its option without a value; `else` names a
+/// function that reads further spellings.
 macro_rules! choice {
     ($(#[$about:meta])* $name:ident {
         $word:literal => $variant:ident $meaning:literal
@@ -56,7 +57,7 @@ fn not_one_of(text: &str, words: &[(&str, &str)]) -> String {
 }
 
 choice! {
-    /// What happens when the loop has ended.
+    /// What happens at the end of the loop.
     Finish {
         "ask" => Ask "ask on a terminal, else leave the run open",
         "cleanup" => Cleanup "back to the original branch, everything uncommitted",
@@ -65,7 +66,7 @@ choice! {
 }
 
 choice! {
-    /// What happens when an allowance of the agent is used up.
+    /// What happens when the agent has used up a usage limit.
     LimitWait {
         "wait" => Wait "wait until it comes back",
         "stop" => Stop "end the loop; the run stays open",
@@ -73,7 +74,7 @@ choice! {
 }
 
 choice! {
-    /// What an attempt comes to that says it is done and has changed nothing.
+    /// What happens to an attempt that reports success without changing anything.
     EmptyDiff {
         "warn" => Warn "the story lands, with a warning",
         "fail" => Fail "the attempt has failed",
@@ -81,7 +82,7 @@ choice! {
 }
 
 choice! {
-    /// When the gates run again on the merge of an attempt with what has landed since it began.
+    /// When the gates run again after an attempt was merged with stories that have landed since it began.
     MergeGates {
         "always" => Always "always",
         "overlap" => Overlap "only if both have changed the same files",
@@ -89,7 +90,7 @@ choice! {
 }
 
 choice! {
-    /// When the page of a run is written.
+    /// When the HTML page of a run is written.
     ReportWhen {
         "never" => Never "only on demand",
         "always" => Always "whenever a loop ends",
@@ -97,7 +98,7 @@ choice! {
 }
 
 choice! {
-    /// Whether the terminal is to call the user when the loop has ended.
+    /// Whether the terminal notifies the user at the end of the loop.
     Bell {
         "true" => Ring "always",
         "false" => Silent "never",
@@ -106,7 +107,7 @@ choice! {
 }
 
 choice! {
-    /// Whether agents, gates and setup commands are kept in a sandbox.
+    /// Whether agents, gates and setup commands run in a sandbox.
     SandboxMode {
         "off" => Off "no sandbox",
         "auto" => Auto "bubblewrap if it works here, else none",
@@ -114,7 +115,7 @@ choice! {
     } bare "bwrap"
 }
 
-/// `yes`, `off` and the like, as git has them.
+/// Reads `yes`, `off` and the other booleans of git.
 fn bell_by_boolean(text: &str) -> Option<Bell> {
     boolean(text).ok().map(|rings| if rings { Bell::Ring } else { Bell::Silent })
 }

@@ -1,14 +1,15 @@
-//! Makes the types and functions that follow from the table of settings; `table.rs` is where to read and add settings.
+//! The macro that generates types and functions from the table of settings. To read or add settings, see `table.rs`.
 //!
-//! An optional part of an entry, such as `option: …`, is an optional group `$(…)?` of the macro. Where the group is used, what
-//! stands inside of it is there only for the settings that have the part: so `Flags` has a field per option and no other.
+//! An optional part of an entry, such as `option: …`, is an optional group `$(…)?` of the macro. Code inside such a
+//! group is generated only for the settings that have the part. For instance, `Flags` has a field for each setting with
+//! an option, and no other.
 
-/// Its second part. The first one only ties it to an optional part of an entry.
+/// Expands to its second part. The first part only ties the code to an optional part of an entry.
 macro_rules! when {
     ($part:literal => $($code:tt)*) => { $($code)* };
 }
 
-/// Makes `Settings`, `Flags`, `FileSettings` and `KEYS` from the table.
+/// Generates `Settings`, `Flags`, `FileSettings` and `KEYS` from the table.
 macro_rules! settings {
     ($(
         $name:ident: $type:ty {
@@ -27,7 +28,7 @@ macro_rules! settings {
             )?
         }
     )*) => {
-        /// Every setting, as data.
+        /// All settings, as data.
         pub const KEYS: &[Key] = &[$(
             Key::new::<$type>(stringify!($name), $key, $help)
                 $(.form($form))?
@@ -39,7 +40,7 @@ macro_rules! settings {
                 $(.change_file($file)$(.example($example))?$(.comment($comment))?)?,
         )*];
 
-        /// Every setting with its value and where that came from.
+        /// All settings with their values and origins.
         #[derive(Clone, Debug)]
         pub struct Settings {
             $(
@@ -49,25 +50,25 @@ macro_rules! settings {
             )*
         }
 
-        /// What the command line says; nothing here has a default.
+        /// The options given on the command line; there are no defaults here.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Flags {
             $($(#[doc = concat!("`", $option, "`.")] pub $name: Option<Value<$type>>,)?)*
-            /// `--only`, all of them.
+            /// The values of all `--only` options.
             pub only: Vec<String>,
         }
 
-        /// The settings of a change file; nothing here has a default.
+        /// The settings in a change file; there are no defaults here.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct FileSettings {
             $($(#[doc = concat!("`", $file, "`.")] pub $name: Option<Value<$type>>,)?)*
         }
 
         impl Settings {
-            /// Resolves every setting; `file` comes with the path that errors and listings call it.
+            /// Resolves every setting. `file` is the change file with the path to show in errors and listings.
             ///
             /// # Errors
-            /// If a value in git's configuration cannot be read.
+            /// If git's configuration contains an invalid value.
             #[expect(unused_variables, reason = "a key per agent has no value here")]
             pub fn resolve(flags: &Flags, file: Option<(&ChangeFile, &str)>, git: &GitConfig) -> Result<Self> {
                 let layers = Layers { path: file.map(|(_, path)| path), git };
@@ -88,7 +89,7 @@ macro_rules! settings {
                 })
             }
 
-            /// Every setting as words, in the order of the table; of agents those keys that are set.
+            /// All settings as text, in the order of the table. Keys of agents are included only if they are set.
             #[must_use]
             pub fn listing(&self, git: &GitConfig) -> Vec<Listed> {
                 let mut list = Vec::new();
@@ -103,7 +104,8 @@ macro_rules! settings {
         }
 
         impl Flags {
-            /// Reads the options; `values` has what was given for the option of an id, if it was given.
+            /// Reads the options. `values` returns the values of the option with the given id, or `None` if it was not
+            /// given.
             ///
             /// # Errors
             /// A sentence that says what is expected.
@@ -114,7 +116,7 @@ macro_rules! settings {
                 })
             }
 
-            /// These flags; where one is not given, the one of the others.
+            /// These flags, completed with those of `others` where a flag was not given.
             pub(super) fn or(self, others: Flags) -> Flags {
                 Flags {
                     $($($name: when!($option => self.$name.or(others.$name)),)?)*
@@ -123,7 +125,7 @@ macro_rules! settings {
             }
         }
 
-        /// The journal keeps every flag under the name of its option, `null` where it was not given.
+        /// The journal stores every flag under the name of its option, with `null` for one that was not given.
         impl Serialize for Flags {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
@@ -133,7 +135,7 @@ macro_rules! settings {
             }
         }
 
-        /// A flag that is not there was not known to the version that wrote the journal: it was not given.
+        /// A missing flag counts as not given: the version that wrote the journal did not know it.
         impl<'de> Deserialize<'de> for Flags {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let mut written = Written::deserialize(deserializer)?;

@@ -1,8 +1,8 @@
-//! Durations as people read and write them: `45m`, `1h 30m`, `90s`, or plain seconds.
+//! Reads and displays durations: `45m`, `1h 30m`, `90s`, or plain seconds.
 
 use std::time::Duration;
 
-/// Longer than this is as good as forever, and safe to add to the time of day.
+/// Longer durations are cut to this: it is as good as forever, and safe to add to the current time.
 const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 /// Reads a duration; a bare number means seconds.
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map(clamped).map_err(|_| wrong())
 }
 
-/// As `parse` reads it.
+/// The duration in a form that `parse` can read.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -1,11 +1,11 @@
-//! The process environment, read once; what git, agents and gates get to see of it.
+//! Reads the process environment once, and derives the environments of git, agents and gates from it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// `GIT_*` variables that our own git calls keep: where configuration and ssh are, who the user is, `git -c`.
+/// `GIT_*` variables that git-ralph's own git calls keep: configuration files, ssh, author and committer, `git -c`.
 const KEPT: [&str; 7] = [
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
@@ -16,7 +16,7 @@ const KEPT: [&str; 7] = [
     "GIT_CONFIG_COUNT",
 ];
 const KEPT_PREFIXES: [&str; 6] = ["GIT_SSH", "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_TRACE"];
-/// Set on every git call of ours, so that it never asks, pages or edits.
+/// Set for every git call of git-ralph, so that git never prompts, pages or opens an editor.
 const SILENT: [(&str, &str); 8] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "true"),
@@ -28,15 +28,15 @@ const SILENT: [(&str, &str); 8] = [
     ("LC_ALL", "C"),
 ];
 
-/// A snapshot of everything the process was started with.
+/// A snapshot of the environment that the process was started with.
 #[derive(Clone, Debug)]
 pub struct Environment {
     vars: BTreeMap<OsString, OsString>,
-    /// Where the command was typed.
+    /// The directory in which the user typed the command.
     pub cwd: PathBuf,
-    /// Whether questions can be asked: both ends are a terminal that can draw them.
+    /// Whether git-ralph can ask questions: input and output are a terminal that can draw them.
     pub interactive: bool,
-    /// Whether standard error is a terminal, so that a bar can be drawn.
+    /// Whether standard error is a terminal, so that the live view can be drawn.
     pub screen: bool,
     /// Whether standard output is a terminal, so that long text is paged.
     pub display: bool,
@@ -46,7 +46,7 @@ impl Environment {
     /// Reads the environment of this process.
     ///
     /// # Errors
-    /// If the working directory is gone.
+    /// If the working directory no longer exists.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn capture() -> std::io::Result<Self> {
         let screen = std::io::stderr().is_terminal();
@@ -61,7 +61,7 @@ impl Environment {
         Ok(environment)
     }
 
-    /// The same person in another directory with other variables, and nobody to ask.
+    /// The same environment with another working directory and other variables, and without questions.
     #[must_use]
     pub fn moved_to(&self, cwd: &Path, vars: Vec<(OsString, OsString)>) -> Self {
         Environment {
@@ -73,26 +73,27 @@ impl Environment {
         }
     }
 
-    /// Whether the terminal on standard error can draw over what is there; one without a name or called `dumb` cannot.
+    /// Whether the terminal on standard error supports cursor movement; one without `TERM` or with `TERM=dumb` does
+    /// not.
     #[must_use]
     pub fn can_draw(&self) -> bool {
         self.screen && self.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
     }
 
-    /// One variable.
+    /// The value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Where programs keep what they remember of their user, outside of any repository.
+    /// The directory for the user's state files, outside of any repository.
     #[must_use]
     pub fn state_home(&self) -> Option<PathBuf> {
         let set = self.get("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         set.or_else(|| self.get("HOME").map(|home| Path::new(home).join(".local/state")).filter(|path| path.is_absolute()))
     }
 
-    /// A path that may begin with `~/`, as people write it in configuration files.
+    /// Expands `~/` at the beginning of a path, as written in configuration files.
     #[must_use]
     pub fn expanded(&self, path: &str) -> PathBuf {
         match (path.strip_prefix("~/"), self.get("HOME")) {
@@ -101,7 +102,7 @@ impl Environment {
         }
     }
 
-    /// The search path for programs, less the directory that git puts in front of it.
+    /// The search path for programs, without the directory that git puts in front of it.
     #[must_use]
     pub fn path(&self) -> OsString {
         let path = self.get("PATH").unwrap_or_default();
@@ -110,19 +111,19 @@ impl Environment {
         std::env::join_paths(kept).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// For the question where we are: as typed, but silent.
+    /// The environment for locating the repository: that of the user, but without prompts.
     #[must_use]
     pub fn for_discovery(&self) -> Vec<(OsString, OsString)> {
         self.merged(self.vars.clone(), &SILENT)
     }
 
-    /// All of it, as it was typed.
+    /// The user's environment, unchanged.
     #[must_use]
     pub fn as_typed(&self) -> Vec<(OsString, OsString)> {
         self.vars.clone().into_iter().collect()
     }
 
-    /// For a pager: what git sets for it, where the user has not.
+    /// The environment of a pager, with the variables that git sets for one unless the user has set them.
     #[must_use]
     pub fn for_pager(&self) -> Vec<(OsString, OsString)> {
         let mut vars = self.vars.clone();
@@ -133,7 +134,8 @@ impl Environment {
         vars.into_iter().collect()
     }
 
-    /// For our own git calls: nothing that redirects or blinds them.
+    /// The environment of git-ralph's own git calls, without variables that point git to another repository, index or
+    /// object directory.
     #[must_use]
     pub fn for_git(&self) -> Vec<(OsString, OsString)> {
         let kept = self.vars.iter().filter(|(name, _)| {
@@ -143,7 +145,8 @@ impl Environment {
         self.merged(kept.map(|(k, v)| (k.clone(), v.clone())).collect(), &SILENT)
     }
 
-    /// For agents and gates: no variable of git's from here, nothing that could prompt, and the given ones.
+    /// The environment of agents and gates: without `GIT_*` variables of this process, without prompts, plus the given
+    /// variables.
     #[must_use]
     pub fn for_children(&self, extra: &[(&str, OsString)]) -> Vec<(OsString, OsString)> {
         let mut vars: BTreeMap<_, _> = self
@@ -159,7 +162,7 @@ impl Environment {
         for (name, value) in [("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true"), ("GIT_PAGER", "cat")] {
             vars.insert(name.into(), value.into());
         }
-        // What would stop an agent's own commits, or sweep up objects that only we know of.
+        // Settings that would block the agent's commits, or delete objects that no ref keeps yet.
         let quiet = [("commit.gpgSign", "false"), ("gc.auto", "0"), ("maintenance.auto", "false")];
         vars.insert("GIT_CONFIG_COUNT".into(), quiet.len().to_string().into());
         for (n, (key, value)) in quiet.iter().enumerate() {
@@ -180,14 +183,14 @@ impl Environment {
     }
 }
 
-/// The number of the word that a shell wants completed, if that is why we were started.
+/// The index of the word that the shell wants completed, if the shell started this process for a completion.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "asked on every start, before anything else is read")]
 pub fn completion_word() -> Option<usize> {
     std::env::var_os("GIT_RALPH_COMPLETE")?.to_str()?.parse().ok()
 }
 
-/// Where configuration is found is the machine's business, not this repository's.
+/// Whether a variable says where configuration is found. That depends on the machine, not on this repository.
 fn is_config_place(name: &str) -> bool {
     matches!(name, "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" | "GIT_CONFIG_NOSYSTEM" | "GIT_CEILING_DIRECTORIES")
 }

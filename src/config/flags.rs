@@ -1,4 +1,5 @@
-//! The options of a run: `resume` takes those of `start` from the journal, and puts its own before them.
+//! Combines the options of `resume` with those that `start` stored in the journal; the options of `resume` take
+//! precedence.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use serde::Deserialize;
 use super::table::Flags;
 
 impl Flags {
-    /// These flags, and for what they do not say, the ones of an earlier command.
+    /// These flags, completed with those of an earlier command.
     #[must_use]
     pub fn over(self, mut earlier: Flags) -> Flags {
-        // A model belongs to the agent that it was named for.
+        // The earlier model was meant for the earlier agent.
         if self.agent.is_some() {
             earlier.model = None;
         }
@@ -18,7 +19,7 @@ impl Flags {
     }
 }
 
-/// Flags as the journal has them, by the names of their options.
+/// Flags as stored in the journal, by option name.
 #[derive(Deserialize)]
 pub struct Written(BTreeMap<String, serde_json::Value>);
 
@@ -26,7 +27,7 @@ impl Written {
     /// The value of an option, if it was given.
     ///
     /// # Errors
-    /// If something else is written there.
+    /// If the stored value has the wrong form.
     pub fn take<T, E: serde::de::Error>(
         &mut self,
         option: &str,

@@ -1,4 +1,4 @@
-//! What `git config` says to us, read by one call and parsed purely.
+//! Parses git's configuration, which git-ralph reads with a single `git config` call.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::setting::{Origin, Setting};
 use super::setting_type::SettingType;
 
-/// The arguments of the one call that reads everything.
+/// The arguments of that call.
 pub const QUERY: [&str; 6] = [
     "config",
     "-z",
@@ -17,7 +17,7 @@ pub const QUERY: [&str; 6] = [
     "^(ralph\\.|color\\.(ui|ralph)$|advice\\.ralph|(user|author|committer)\\.(name|email)$)",
 ];
 
-/// git's own word for how far a configuration file reaches.
+/// git's term for the reach of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The machine.
@@ -47,9 +47,9 @@ impl fmt::Display for Scope {
 /// One line of configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// How far its file reaches.
+    /// The scope of the file.
     pub scope: Scope,
-    /// Its file as git names it.
+    /// The file as git names it.
     pub place: String,
     /// Section and variable in lower case, subsection as written.
     pub key: String,
@@ -58,7 +58,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Where it was set.
+    /// Where the entry was set.
     #[must_use]
     pub fn origin(&self) -> Origin {
         match self.scope {
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-/// A value that cannot be read.
+/// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue {
     /// The key of the setting.
@@ -93,24 +93,25 @@ impl fmt::Display for BadValue {
 
 impl std::error::Error for BadValue {}
 
-/// Everything under `ralph.`, what of `color.` and `advice.` concerns us, and who commits; weakest first, as git lists it.
+/// All entries under `ralph.`, the relevant ones under `color.` and `advice.`, and the author's identity; weakest
+/// first, in git's order.
 #[derive(Clone, Debug, Default)]
 pub struct GitConfig(Vec<Entry>);
 
-/// Which half of the layers is asked: `git -c` beats the change file, the files do not.
+/// Which part of git's configuration is meant: `git -c` overrides the change file, configuration files do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitLayer {
     /// `git -c`.
     Command,
-    /// worktree, local, global, system.
+    /// Files of the scopes worktree, local, global and system.
     Files,
 }
 
 impl GitConfig {
-    /// Parses what [`QUERY`] prints.
+    /// Parses the output of [`QUERY`].
     ///
     /// # Errors
-    /// If git answers in another form than the documented one.
+    /// If the output does not have the documented format.
     pub fn parse(output: &[u8]) -> Result<Self> {
         let mut fields = output.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let mut entries = Vec::new();
@@ -146,10 +147,10 @@ impl GitConfig {
             .filter(move |entry| entry.key == key)
     }
 
-    /// A setting as one layer has it.
+    /// The value of a setting in one layer.
     ///
     /// # Errors
-    /// If the value cannot be read; names key, value and where it was set.
+    /// If the value is invalid. The error names the key, the value and its origin.
     pub fn setting<T: SettingType>(&self, layer: GitLayer, key: &str) -> Result<Option<Setting<T::Value>>> {
         let entries: Vec<&Entry> = self.in_layer(layer, key).collect();
         let Some(last) = entries.last() else { return Ok(None) };
@@ -158,7 +159,7 @@ impl GitConfig {
         Ok(Some(Setting::new(value, last.origin())))
     }
 
-    /// The same without what its layer says about the key of a bad value.
+    /// This configuration without the entries that caused a bad value: those with the same key in the same layer.
     #[must_use]
     pub fn without(mut self, bad: &BadValue) -> Self {
         let in_layer = |entry: &Entry| (entry.scope == Scope::Command) == (bad.entry.scope == Scope::Command);
@@ -178,23 +179,23 @@ impl GitConfig {
         self.0.iter().rfind(|entry| entry.key == key)
     }
 
-    /// All values of a multi-valued key over all layers.
+    /// All values of a multi-valued key from all layers.
     #[must_use]
     pub fn all_layers(&self, key: &str) -> Vec<String> {
         let values = |layer| gathered(self.in_layer(layer, key).map(|entry| entry.value.as_str()));
         values(GitLayer::Files).into_iter().chain(values(GitLayer::Command)).collect()
     }
 
-    /// The strongest value of a key in any layer, read by `read`.
+    /// The strongest value of a key in any layer, parsed by `read`.
     ///
     /// # Errors
-    /// If the value cannot be read; names key, value and where it was set.
+    /// If the value is invalid. The error names the key, the value and its origin.
     pub fn read_last<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>> {
         let Some(entry) = self.last_entry(key) else { return Ok(None) };
         Ok(Some(read(&entry.value).map_err(|why| BadValue::new(key, entry, why))?))
     }
 
-    /// Whether it says under which name commits are made, and leaves no doubt about it.
+    /// Whether the configuration alone determines the name and the email address of commits.
     #[must_use]
     pub fn names_the_user(&self) -> bool {
         let says = |key| self.last(key).is_some_and(|setting| setting.value.chars().any(char::is_alphanumeric));
@@ -202,7 +203,7 @@ impl GitConfig {
         says("user.name") && says("user.email") && !self.0.iter().any(differs)
     }
 
-    /// The subsections that have the given variable: for `cmd`, the configured agents.
+    /// The subsections that have the given variable; for `cmd` these are the configured agents.
     pub fn subsections_with<'a>(&'a self, variable: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter_map(move |entry| {
             entry.key.strip_prefix("ralph.")?.strip_suffix(variable)?.strip_suffix('.').filter(|name| !name.is_empty())
@@ -210,7 +211,7 @@ impl GitConfig {
     }
 }
 
-/// git lower-cases section and variable, never the subsection between them.
+/// A key in git's canonical form: section and variable in lower case, the subsection unchanged.
 fn canonical(key: &str) -> String {
     match (key.split_once('.'), key.rsplit_once('.')) {
         (Some((section, _)), Some((head, variable))) => {
@@ -221,7 +222,7 @@ fn canonical(key: &str) -> String {
     }
 }
 
-/// All values of a multi-valued key; an empty value clears those before it, as git has it.
+/// All values of a multi-valued key; an empty value clears those before it, as in git.
 pub fn gathered<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut values = Vec::new();
     for text in texts {
@@ -234,7 +235,7 @@ pub fn gathered<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     values
 }
 
-/// Yes or no as git has it.
+/// Reads a boolean like git.
 ///
 /// # Errors
 /// A sentence that says what is expected.
@@ -246,10 +247,10 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads what git answered to [`QUERY`].
+/// Reads the configuration from the exit code and output of [`QUERY`].
 ///
 /// # Errors
-/// If git failed, with its own words.
+/// If git failed; the error contains git's message.
 pub fn read(code: i32, stdout: &[u8], stderr: &str) -> Result<GitConfig> {
     match code {
         0 => GitConfig::parse(stdout),

@@ -1,4 +1,4 @@
-//! What is known about one setting, as plain data: a row of the table in `table.rs`.
+//! The description of one setting as plain data: a row of the table in `table.rs`.
 
 use serde_json::Value;
 
@@ -8,35 +8,35 @@ use super::table::KEYS;
 /// One setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The name of its field in `Settings`, and of its option for clap.
+    /// The name of the setting's field in `Settings`, and the id of its option for clap.
     pub id: &'static str,
-    /// Its key in git's configuration; `<name>` stands for the name of an agent.
+    /// The key in git's configuration; `<name>` stands for the name of an agent.
     pub name: &'static str,
-    /// The form of its value.
+    /// The form of a value.
     pub value: &'static str,
-    /// Its default, in words where that is no value.
+    /// The default, as a description if there is no default value.
     pub default: &'static str,
-    /// What it means, in a sentence.
+    /// What the setting means, in one sentence.
     pub meaning: &'static str,
-    /// The option of `start` and `resume` that goes before it.
+    /// The option of `start` and `resume` that overrides the setting.
     pub option: Option<&'static str>,
-    /// Its place in the help, among all options of the command.
+    /// The position of the option in the help.
     pub option_place: usize,
-    /// What the help calls the option's value.
+    /// The name of the option's value in the help.
     pub option_value: &'static str,
-    /// The key of the change file that goes before it.
+    /// The key in the change file that overrides git's configuration files.
     pub change_file: Option<&'static str>,
-    /// The comment above it in a new change file; without one it joins the setting before it.
+    /// The comment above the setting in a new change file; without one it joins the setting before it.
     pub comment: Option<&'static str>,
-    /// Every word that its value can be, with its meaning.
+    /// All words that a value can be, with their meanings.
     pub words: &'static [(&'static str, &'static str)],
-    /// Whether several values add up.
+    /// Whether several values add up to a list.
     pub is_list: bool,
-    /// Whether its option takes no value.
+    /// Whether the option takes no value.
     pub is_switch: bool,
-    /// What its option means without a value, if it can do without.
+    /// What the option means without a value, if the value is optional.
     pub bare: Option<&'static str>,
-    /// Whether a value is a number or a time.
+    /// Whether a value is a number or a duration.
     pub is_amount: bool,
     is_value: bool,
     option_help: &'static str,
@@ -46,7 +46,7 @@ pub struct Key {
     schema: fn() -> Value,
 }
 
-/// Building a row; only the table does.
+/// Constructors of a row, used only by the table.
 impl Key {
     pub(crate) const fn new<T: SettingType>(id: &'static str, name: &'static str, meaning: &'static str) -> Key {
         Key {
@@ -78,12 +78,12 @@ impl Key {
         Key { value, ..self }
     }
 
-    /// The default is a value.
+    /// Sets the default to a value.
     pub(crate) const fn default(self, default: &'static str) -> Key {
         Key { default, is_value: true, ..self }
     }
 
-    /// There is no value by default; these are the words for what happens then.
+    /// Describes what happens without a value; there is no default value.
     pub(super) const fn otherwise(self, words: &'static str) -> Key {
         Key { default: words, ..self }
     }
@@ -110,13 +110,13 @@ impl Key {
 }
 
 impl Key {
-    /// The one that a name stands for, written in any case.
+    /// The setting with the given key, in any letter case.
     #[must_use]
     pub fn of(name: &str) -> Option<&'static Key> {
         KEYS.iter().find(|key| key.is(name))
     }
 
-    /// Whether a name stands for this key.
+    /// Whether a name is this key.
     fn is(&self, name: &str) -> bool {
         match self.name.split_once("<name>") {
             None => name.eq_ignore_ascii_case(self.name),
@@ -129,14 +129,14 @@ impl Key {
         }
     }
 
-    /// The help of its option; a switch is off by default, which need not be said.
+    /// The help text of the option. It omits the default of a switch, which is always off.
     #[must_use]
     pub fn option_help(&self) -> String {
         let default = if self.is_value && !self.is_switch { format!(" [default: {}]", self.default) } else { String::new() };
         format!("{}{default}", self.option_help)
     }
 
-    /// Whether its option can take this value.
+    /// Checks whether a value is valid for the option.
     ///
     /// # Errors
     /// A sentence that says what is expected.
@@ -144,13 +144,13 @@ impl Key {
         (self.check)(text)
     }
 
-    /// The JSON schema of its value in the change file.
+    /// The JSON schema of a value in the change file.
     #[must_use]
     pub fn schema(&self) -> Value {
         (self.schema)()
     }
 
-    /// A value for a new change file: an example, or the default.
+    /// A value for a new change file: an example, or else the default.
     #[must_use]
     pub fn toml_example(&self) -> String {
         self.example.map_or_else(|| (self.toml)(self.default), str::to_owned)

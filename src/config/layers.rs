@@ -1,4 +1,5 @@
-//! The layers that a setting can be set in: option, `git -c`, change file, git config, built-in default.
+//! The layers in which a setting can be set: option, `git -c`, change file, git's configuration files, built-in
+//! default.
 
 use anyhow::{Result, anyhow};
 
@@ -10,19 +11,20 @@ use super::table::Settings;
 /// The value of a setting of the given type.
 pub type Value<T> = <T as SettingType>::Value;
 
-/// Where to look for settings.
+/// Where to look for the value of a setting.
 pub struct Layers<'a> {
-    /// What the change file is called.
+    /// The path of the change file.
     pub path: Option<&'a str>,
-    /// What git's configuration says.
+    /// git's configuration.
     pub git: &'a GitConfig,
 }
 
 impl Layers<'_> {
-    /// The value of the strongest layer that has one, given what option and change file say.
+    /// The value from the strongest layer that has one. `flag` and `in_file` are the values of the option and the
+    /// change file.
     ///
     /// # Errors
-    /// If a value in git's configuration cannot be read.
+    /// If git's configuration contains an invalid value.
     pub fn strongest<T: SettingType>(
         &self,
         key: &str,
@@ -42,10 +44,10 @@ impl Layers<'_> {
     }
 }
 
-/// The value that was found, or the default, which is read like any other value.
+/// The value that was found, or else the default, which is parsed like any other value.
 ///
 /// # Errors
-/// If the default cannot be read, which a test of the table rules out.
+/// If the default is invalid, which a test of the table rules out.
 pub fn or_default<T: SettingType>(found: Option<Setting<Value<T>>>, key: &str, default: &str) -> Result<Setting<Value<T>>> {
     if let Some(setting) = found {
         return Ok(setting);
@@ -54,17 +56,17 @@ pub fn or_default<T: SettingType>(found: Option<Setting<Value<T>>>, key: &str, d
     Ok(Setting::new(value, Origin::Default))
 }
 
-/// The time limit of our own git calls, if set. It is asked for alone, because it is needed before the change is known, and a
-/// bad value of another setting must not keep `doctor` from its work.
+/// The time limit of git-ralph's own git calls, if it is set. It is read separately, because it is needed before the
+/// change is known, and because an invalid value of another setting must not stop `doctor`.
 ///
 /// # Errors
-/// If the value cannot be read.
+/// If the value is invalid.
 pub fn git_timeout(git: &GitConfig) -> Result<Option<Setting<Value<TimeLimit>>>> {
     Layers { path: None, git }.strongest::<TimeLimit>("ralph.gitTimeout", None, None)
 }
 
 impl Settings {
-    /// Whether attempts shall work in private clones.
+    /// Whether attempts should run in private clones.
     #[must_use]
     pub fn wants_isolation(&self) -> bool {
         self.isolate.value || self.jobs.value > 1 || matches!(self.jobs.origin, Origin::Flag(_))

@@ -1,4 +1,4 @@
-//! Every setting as words, with where it was set: what `git ralph config` shows.
+//! All settings as text with their origins, as `git ralph config` shows them.
 
 use anyhow::Result;
 
@@ -9,23 +9,23 @@ use super::setting::{Origin, Setting};
 use super::setting_type::SettingType;
 use super::table::KEYS;
 
-/// One setting as it holds.
+/// One setting with its effective value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its key, as it is written.
+    /// The key as it is written.
     pub key: String,
-    /// Its value, or values where it may have several.
+    /// The value; several for a list.
     pub values: Vec<String>,
-    /// What holds instead, in words, where it has none.
+    /// A description of what applies if there is no value.
     pub instead: Option<&'static str>,
     /// Where it was set.
     pub origin: Origin,
-    /// Why its value cannot be read, if that is so.
+    /// Why the value is invalid, if it is.
     pub problem: Option<String>,
 }
 
 impl Listed {
-    /// A setting; `words` say what holds where it has no value.
+    /// A setting; `words` describe what applies if it has no value.
     pub(super) fn of<T: SettingType>(key: &str, setting: Option<&Setting<Value<T>>>, words: &'static str) -> Listed {
         let values = setting.map(|setting| T::shown(&setting.value)).unwrap_or_default();
         let instead = values.is_empty().then_some(words);
@@ -38,7 +38,7 @@ impl Listed {
         }
     }
 
-    /// A key `ralph.<name>.…` of every agent that has it, as it is written in git's configuration.
+    /// The entries of a key `ralph.<name>.…`, one per agent that has it, as written in git's configuration.
     pub(super) fn of_agents<T: SettingType>(key: &str, git: &GitConfig) -> Vec<Listed> {
         let mut listed: Vec<Listed> = Vec::new();
         for entry in git.entries().iter().filter(|entry| Key::of(&entry.key).is_some_and(|found| found.name == key)) {
@@ -54,10 +54,10 @@ impl Listed {
     }
 }
 
-/// Reads settings by `resolve` until it meets no bad value any more; what it met is left out and listed.
+/// Resolves settings, and leaves out every invalid value that `resolve` reports. The invalid values are returned too.
 ///
 /// # Errors
-/// If something else is wrong than a value.
+/// If `resolve` fails for any other reason.
 pub fn resolve_without_bad<T>(git: &GitConfig, resolve: impl Fn(&GitConfig) -> Result<T>) -> Result<(T, Vec<BadValue>)> {
     let (mut git, mut found) = (git.clone(), Vec::new());
     loop {
@@ -71,10 +71,10 @@ pub fn resolve_without_bad<T>(git: &GitConfig, resolve: impl Fn(&GitConfig) -> R
     }
 }
 
-/// Puts bad values into the list of the settings that hold.
+/// Replaces the listed settings that have an invalid value.
 pub fn list_bad(listed: &mut [Listed], bad: &[BadValue]) {
     for bad in bad {
-        // A stronger layer may come first and be bad too: that one is listed.
+        // If several layers have an invalid value, only the strongest one is listed.
         if let Some(listed) = listed.iter_mut().find(|listed| listed.key == bad.key && listed.problem.is_none()) {
             let (values, origin, problem) = (vec![bad.entry.value.clone()], bad.entry.origin(), Some(bad.why.clone()));
             *listed = Listed { key: bad.key.clone(), values, instead: None, origin, problem };
@@ -82,7 +82,7 @@ pub fn list_bad(listed: &mut [Listed], bad: &[BadValue]) {
     }
 }
 
-/// Entries under `ralph.` that nothing reads, with the key that may be meant.
+/// Entries under `ralph.` with an unknown key, each with the key that may be meant.
 pub fn unknown_entries(git: &GitConfig) -> impl Iterator<Item = (&Entry, Option<&'static str>)> {
     let unknown = |entry: &&Entry| entry.key.starts_with("ralph.") && Key::of(&entry.key).is_none();
     git.entries().iter().filter(unknown).map(|entry| {

@@ -1,6 +1,6 @@
-//! Settings with their origin, layered; the change file; and the only place that reads the environment.
+//! Settings with their layers and origins, the change file, and the only code that reads environment variables.
 //!
-//! `table.rs` defines every setting, and says how to add one.
+//! `table.rs` defines every setting and describes how to add one.
 
 mod agent_choice;
 mod change_file;

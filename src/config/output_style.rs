@@ -1,21 +1,21 @@
-//! How output looks: in colour or not, with hints or without, as git's configuration and the environment ask for.
+//! Whether output has colour and hints, according to git's configuration and the environment.
 
 use anyhow::Result;
 
 use super::git_config::boolean;
 use super::{Environment, GitConfig};
 
-/// A kind of hint that can be switched off.
+/// A kind of hint that the user can switch off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// What to type next, when a loop has ended.
+    /// The command to type next at the end of a loop.
     NextStep,
-    /// What to type about an error.
+    /// The command to type after an error.
     Problem,
 }
 
 impl Advice {
-    /// The key that switches it off.
+    /// The configuration key that switches the hint off.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -25,15 +25,15 @@ impl Advice {
     }
 }
 
-/// How a kind of hint is given.
+/// Whether and how a kind of hint is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// With how to switch it off: the configuration says nothing about it.
+    /// Shown, along with how to switch it off: the configuration does not set it.
     #[default]
     Unasked,
-    /// Without that: the configuration asks for it.
+    /// Shown: the configuration asks for it.
     Yes,
-    /// Not at all.
+    /// Not shown.
     No,
 }
 
@@ -42,13 +42,13 @@ pub enum Wanted {
 pub struct OutputStyle {
     /// Whether standard output is coloured.
     pub colour: bool,
-    /// Whether standard error is.
+    /// Whether standard error is coloured.
     pub colour_errors: bool,
     next_step: Wanted,
     problem: Wanted,
 }
 
-/// When there is colour.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colour {
     Always,
@@ -57,10 +57,10 @@ enum Colour {
 }
 
 impl OutputStyle {
-    /// What configuration and environment ask for.
+    /// The style that configuration and environment ask for.
     ///
     /// # Errors
-    /// If a value cannot be read; names key, value and where it was set.
+    /// If a value is invalid. The error names the key, the value and its origin.
     pub fn resolve(environment: &Environment, config: &GitConfig) -> Result<Self> {
         let own = config.read_last("color.ralph", colour)?;
         let colour = own.map_or_else(|| config.read_last("color.ui", colour), |own| Ok(Some(own)))?;
@@ -68,7 +68,7 @@ impl OutputStyle {
             .with_advice(advice(environment, config, Advice::NextStep)?, advice(environment, config, Advice::Problem)?))
     }
 
-    /// What holds where no configuration could be read.
+    /// The style to use if git's configuration could not be read.
     #[must_use]
     pub fn usual(environment: &Environment) -> Self {
         let wanted = if is_off(environment) { Wanted::No } else { Wanted::Unasked };
@@ -95,7 +95,7 @@ impl OutputStyle {
         OutputStyle { next_step, problem, ..self }
     }
 
-    /// How a kind of hint is given.
+    /// Whether and how a kind of hint is shown.
     #[must_use]
     pub fn wants(&self, advice: Advice) -> Wanted {
         match advice {
@@ -120,7 +120,7 @@ fn advice(environment: &Environment, config: &GitConfig, advice: Advice) -> Resu
     })
 }
 
-/// As git reads `color.*`: a plain yes means where it can be seen.
+/// Reads `color.*` like git, where `true` means `auto`.
 fn colour(text: &str) -> Result<Colour, String> {
     match text.trim().to_lowercase().as_str() {
         "always" => Ok(Colour::Always),

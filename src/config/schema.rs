@@ -1,14 +1,14 @@
-//! The JSON schema of the change file, made from what reads it: the table of settings and the keys in `change_file.rs`.
+//! Generates the JSON schema of the change file from the table of settings and the keys in `change_file.rs`.
 
 use serde_json::{Map, Value, json};
 
 use super::change_file::{OWN_KEYS, OwnKey, STORY_KEYS};
 use super::table::KEYS;
 
-/// What the schema is called where a change file is; a new change file names it in its first line.
+/// The name of the schema file next to the change files; the first line of a new change file refers to it.
 pub const SCHEMA_FILE: &str = "schema.json";
 
-/// The schema, for editors.
+/// The JSON schema of the change file, for editors.
 #[must_use]
 pub fn change_file_schema() -> Value {
     let own = OWN_KEYS.iter().map(|key| (key.name, described(&key.schema(&story_schema()), key.about)));
@@ -45,7 +45,7 @@ impl OwnKey {
     }
 }
 
-/// The schemas of values that are no settings; the tables of keys name them.
+/// The schemas of values that are not settings, used by the tables of keys.
 pub(super) mod kinds {
     use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(super) mod kinds {
         json!({ "type": "string", "minLength": 1 })
     }
 
-    /// One line without control characters, and without blanks around it.
+    /// One line without control characters and without leading or trailing blanks.
     pub fn id(_: &Value) -> Value {
         json!({ "type": "string", "maxLength": 200, "pattern": r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$" })
     }

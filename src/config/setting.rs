@@ -1,26 +1,26 @@
-//! A value that remembers where it was set, so that an error or a listing can say so.
+//! A value together with its origin, which errors and listings show.
 
 use std::fmt;
 
 use super::git_config::Scope;
 
-/// Where a value came from, strongest first.
+/// Where a value was set, strongest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// An option of this command.
+    /// A command-line option.
     Flag(&'static str),
     /// `git -c key=value`.
     Command,
-    /// The change file, by its path.
+    /// The change file with this path.
     ChangeFile(String),
     /// A git configuration file.
     Git {
-        /// worktree, local, global or system.
+        /// The scope: worktree, local, global or system.
         scope: Scope,
-        /// As git names it, `file:.git/config`.
+        /// The file as git names it: `file:.git/config`.
         place: String,
     },
-    /// Built in.
+    /// The built-in default.
     Default,
 }
 

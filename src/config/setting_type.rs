@@ -1,7 +1,9 @@
-//! The types of settings: how a value is read from text and TOML, shown, and kept in the journal. One `impl` per type.
+//! The types of settings: how a value is read from text and TOML, displayed, and stored in the journal. One `impl` per
+//! type.
 //!
-//! A type is a name in the table of settings and not the type of its value, because two of them can share one: a command must
-//! not be empty, a text may. Where a value is one of a few words, `choices.rs` has the type.
+//! A type is a name in the table of settings, not the Rust type of its value, because two setting types can share one
+//! Rust type: a command must not be empty, a text may be. Settings with a fixed set of words have their types in
+//! `choices.rs`.
 
 use std::time::Duration;
 
@@ -15,30 +17,31 @@ use super::toml_value::{self, TomlValue, Wrong};
 use crate::cost::Cost;
 use crate::shell_word;
 
-/// What a setting of this type can be.
+/// How values of this type are read, displayed and stored.
 pub trait SettingType {
-    /// The value that the code works with.
+    /// The Rust type of a value.
     type Value: Clone + Serialize + DeserializeOwned;
-    /// The form of a value, as the manual writes it.
+    /// The form of a value in the manual.
     const FORM: &'static str;
-    /// Every word that a value can be, with its meaning, for completion; empty where a value is free.
+    /// All words that a value can be, with their meanings, for completion; empty if any value is possible.
     const WORDS: &'static [(&'static str, &'static str)] = &[];
-    /// Whether several values add up; otherwise the last one counts.
+    /// Whether several values add up to a list; otherwise the last one counts.
     const IS_LIST: bool = false;
-    /// Whether the option takes no value: naming it means yes.
+    /// Whether the option takes no value and means `true`.
     const IS_SWITCH: bool = false;
-    /// What the option means without a value; otherwise it needs one.
+    /// What the option means without a value; `None` if it needs one.
     const BARE: Option<&'static str> = None;
-    /// Whether a value is a number or a time: after its option, `-5` is a bad value and not another option.
+    /// Whether a value is a number or a duration: after such an option, `-5` is an invalid value and not another
+    /// option.
     const IS_AMOUNT: bool = false;
 
-    /// Reads one value as it is written in git's configuration, and the default.
+    /// Reads one value from git's configuration, or the default.
     ///
     /// # Errors
     /// A sentence that says what is expected.
     fn from_text(text: &str) -> Result<Self::Value, String>;
 
-    /// Reads all values that git's configuration has in one layer, weakest first.
+    /// Reads all values in one layer of git's configuration, weakest first.
     ///
     /// # Errors
     /// A sentence that says what is expected.
@@ -46,7 +49,7 @@ pub trait SettingType {
         Self::from_text(texts.last().copied().unwrap_or_default())
     }
 
-    /// Reads all values that an option was given.
+    /// Reads all values that were given for an option.
     ///
     /// # Errors
     /// A sentence that says what is expected.
@@ -57,7 +60,7 @@ pub trait SettingType {
     /// Reads a value of the change file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the value.
     fn from_toml(value: &TomlValue) -> Result<Self::Value, Wrong> {
         let text = toml_value::text(value)?;
         Self::from_text(&text).map_err(|why| Wrong::text(value, &why))
@@ -71,23 +74,20 @@ pub trait SettingType {
         json!({ "enum": Self::WORDS.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
     }
 
-    /// The value as `from_text` reads it; a list has one text per element.
+    /// The value as text that `from_text` can read; a list has one text per element.
     fn shown(value: &Self::Value) -> Vec<String>;
 
-    /// A value's text as it stands in the change file.
+    /// A value's text in TOML syntax, for the change file.
     fn toml(text: &str) -> String {
         toml::Value::String(text.to_owned()).to_string()
     }
 
-    /// The value as the journal keeps it.
+    /// The value in the form that the journal stores.
     fn to_json(value: &Self::Value) -> Value {
         serde_json::to_value(value).unwrap_or_default()
     }
 
-    /// Reads it back.
-    ///
-    /// # Errors
-    /// If it was written by something else.
+    /// Reads a value back from the journal.
     fn from_json(json: Value) -> serde_json::Result<Self::Value> {
         serde_json::from_value(json)
     }
@@ -109,7 +109,7 @@ impl SettingType for Text {
     }
 }
 
-/// A command for a shell, not empty.
+/// A shell command; must not be empty.
 pub enum ShellCommand {}
 
 impl SettingType for ShellCommand {
@@ -125,14 +125,14 @@ impl SettingType for ShellCommand {
     }
 }
 
-/// A command with its arguments, started without a shell; it goes before another command.
+/// A command with its arguments that is put in front of another command and started without a shell.
 pub enum CommandPrefix {}
 
-/// What a runner's words may name; the value differs from one attempt to the next.
+/// The placeholders in a runner's command; their values differ between attempts.
 pub const RUNNER_PLACEHOLDERS: [&str; 5] = ["workspace", "change", "story", "attempt", "slot"];
 
 impl CommandPrefix {
-    /// Refuses a placeholder that nothing stands for. Other braces are ordinary text.
+    /// Rejects unknown placeholders. Other braces are ordinary text.
     fn checked(words: Vec<String>) -> Result<Vec<String>, String> {
         if words.first().is_some_and(|program| program.trim().is_empty()) {
             return Err("the program is empty".to_owned());
@@ -148,7 +148,7 @@ impl CommandPrefix {
     }
 }
 
-/// The names in braces of a text, such as `story` of `--name={story}`.
+/// The names in braces in a text, such as `story` in `--name={story}`.
 pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '-' | '_'));
     text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).filter(move |name| is_name(name))
@@ -158,7 +158,7 @@ impl SettingType for CommandPrefix {
     type Value = Vec<String>;
     const FORM: &'static str = "<command>";
 
-    /// Split into words as a shell would do it, which is the only thing that a shell has to do with it.
+    /// Splits the text into words like a shell. No shell runs the command.
     fn from_text(text: &str) -> Result<Vec<String>, String> {
         Self::checked(shell_word::split(text)?)
     }
@@ -176,7 +176,7 @@ impl SettingType for CommandPrefix {
     }
 }
 
-/// The template of a commit's subject.
+/// The template for the subject of a commit.
 pub enum SubjectTemplate {}
 
 impl SettingType for SubjectTemplate {
@@ -204,7 +204,7 @@ impl SettingType for SubjectTemplate {
     }
 }
 
-/// Texts that add up; an empty value clears those before it, as git has it.
+/// A list of texts; an empty value clears those before it, as in git's configuration.
 pub enum TextList {}
 
 impl SettingType for TextList {
@@ -237,7 +237,7 @@ impl SettingType for TextList {
     }
 }
 
-/// Reads a whole number that is at least `least`, as git does: `5k` is 5120.
+/// Reads a whole number of at least `least`, like git: `5k` is 5120.
 ///
 /// # Errors
 /// A sentence that says what is expected.
@@ -327,7 +327,7 @@ impl SettingType for Tokens {
     const FORM: &'static str = "<n>[k|M]";
     const IS_AMOUNT: bool = true;
 
-    /// `500000`, `500k`, `2M`: tokens are counted in thousands, unlike git's numbers.
+    /// Reads `500000`, `500k`, `2M`: here `k` is 1000, unlike in git's numbers.
     fn from_text(text: &str) -> Result<u64, String> {
         let text = text.trim();
         let (digits, factor) = match text.as_bytes().last() {
@@ -352,7 +352,7 @@ impl SettingType for Tokens {
     }
 }
 
-/// An amount of money, more than nothing.
+/// An amount of money; must be more than zero.
 pub enum Dollars {}
 
 impl SettingType for Dollars {
@@ -407,7 +407,7 @@ impl SettingType for YesNo {
     }
 }
 
-/// A time limit that can be lifted: `0`, `none` and `never` mean no limit.
+/// A time limit that can be disabled: `0`, `none` and `never` mean no limit.
 pub enum TimeLimit {}
 
 impl SettingType for TimeLimit {
@@ -422,7 +422,7 @@ impl SettingType for TimeLimit {
         }
     }
 
-    /// A bare number means seconds, as everywhere.
+    /// A bare number means seconds, as in all settings.
     fn from_toml(value: &TomlValue) -> Result<Option<Duration>, Wrong> {
         Self::from_text(&toml_value::duration(value)?).map_err(|why| Wrong::text(value, &why))
     }
@@ -435,7 +435,7 @@ impl SettingType for TimeLimit {
         vec![value.map_or_else(|| "none".to_owned(), duration::shown)]
     }
 
-    /// No limit is written as no time, because nothing at all is how an option that was not given is written.
+    /// "No limit" is stored as a duration of zero, because `null` means that the option was not given.
     fn to_json(value: &Option<Duration>) -> Value {
         serde_json::to_value(value.unwrap_or_default()).unwrap_or_default()
     }
@@ -446,7 +446,7 @@ impl SettingType for TimeLimit {
     }
 }
 
-/// A time that there must be.
+/// A duration that must not be zero.
 pub enum Time {}
 
 impl SettingType for Time {

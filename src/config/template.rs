@@ -4,21 +4,21 @@ use super::schema::SCHEMA_FILE;
 use super::table::KEYS;
 use crate::story::Story;
 
-/// Another way to name the agent; it is no entry of the table of settings, see `change_file.rs`.
+/// The alternative to `agent`; it is not in the table of settings, see `change_file.rs`.
 const COMMAND: &str = "# … or a command, the prompt comes on stdin.\n# command = [\"./my-agent\", \"--flag\"]\n";
 
-/// What stands for the title and the prompt of a story that is still to be written.
+/// Placeholders for the title and the prompt of a story.
 const TITLE: &str = "Say what is to be done";
 const PROMPT: &str = "Describe the story for the agent.";
 
-/// The words of the template that a story still has, if it was never edited.
+/// The placeholder that is still in a story, if the user has not edited it.
 #[must_use]
 pub fn unedited(story: &Story) -> Option<&'static str> {
     let has = |text: &str, placeholder: &str| text.trim() == placeholder;
     [(&story.title, TITLE), (&story.prompt, PROMPT)].into_iter().find(|(text, words)| has(text, words)).map(|(_, words)| words)
 }
 
-/// A change file to fill in; it is valid as it stands.
+/// A change file to fill in; it is valid as it is.
 #[must_use]
 pub fn change_file(name: &str) -> String {
     let settings = settings();
@@ -49,7 +49,7 @@ prompt = """
     )
 }
 
-/// Every setting that a change file can have, as comments: a paragraph begins where a setting has a comment of its own.
+/// All settings of a change file, as comments. A setting with its own comment starts a new paragraph.
 fn settings() -> String {
     let mut paragraphs: Vec<String> = Vec::new();
     for key in KEYS {
@@ -66,7 +66,7 @@ fn settings() -> String {
     paragraphs.join("\n")
 }
 
-/// The file of a change whose stories are kept elsewhere.
+/// A change file for a change whose stories are in a separate source.
 #[must_use]
 pub fn sourced_change_file(name: &str, source: &str, verify: &[String]) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();

@@ -1,32 +1,33 @@
-//! Values of a change file: TOML to data, purely, with errors that name file, line and key.
+//! Reads single values of a change file from TOML, with errors that name the file, the line and the key. Pure.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::setting_type::SettingType;
 
-/// A value and where it stands in the text.
+/// A TOML value with its position in the text.
 pub type TomlValue<'i> = Spanned<DeValue<'i>>;
 
-/// What is wrong with a value. Types of settings know no key, so the text is what follows the key in the message.
+/// What is wrong with a value. A setting type does not know its key, so this holds only the part of the message after
+/// the key.
 pub struct Wrong {
     offset: usize,
     after_key: String,
 }
 
 impl Wrong {
-    /// It is of another TOML type than expected.
+    /// The value has the wrong TOML type.
     pub fn kind(value: &TomlValue, expected: &str) -> Self {
         let found = value.get_ref().type_str();
         Self::at(value, format!(" must be {expected}, not {} {found}", article(found)))
     }
 
-    /// Its type is right, but it is out of range.
+    /// The value has the right type but is out of range.
     pub fn range(value: &TomlValue, expected: &str) -> Self {
         Self::at(value, format!(" must be {expected}"))
     }
 
-    /// Its text cannot be read; `why` is a sentence of its own.
+    /// The text of the value is invalid; `why` is a complete sentence.
     pub fn text(value: &TomlValue, why: &str) -> Self {
         Self::at(value, format!(": {why}"))
     }
@@ -40,26 +41,26 @@ fn article(noun: &str) -> &'static str {
     if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
-/// A string.
+/// Reads a string.
 pub fn text(value: &TomlValue) -> Result<String, Wrong> {
     value.get_ref().as_str().map(str::to_owned).ok_or_else(|| Wrong::kind(value, "a string"))
 }
 
-/// A list of strings; an element of another type is where the error points to.
+/// Reads a list of strings; an error points to the element with the wrong type.
 pub fn texts(value: &TomlValue) -> Result<Vec<String>, Wrong> {
     let expected = "a list of strings";
     let list = value.get_ref().as_array().ok_or_else(|| Wrong::kind(value, expected))?;
     list.iter().map(|value| value.get_ref().as_str().map(str::to_owned).ok_or_else(|| Wrong::kind(value, expected))).collect()
 }
 
-/// A whole number that is at least `least`.
+/// Reads a whole number of at least `least`.
 pub fn number(value: &TomlValue, least: u32) -> Result<u32, Wrong> {
     let integer = value.get_ref().as_integer().ok_or_else(|| Wrong::kind(value, "a whole number"))?;
     let number = u32::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| *number >= least);
     number.ok_or_else(|| Wrong::range(value, &format!("a whole number from {least} to {}", u32::MAX)))
 }
 
-/// The text of a duration, which may also be written as a number of seconds: `"45m"`, `90`.
+/// Reads the text of a duration, which may also be a number of seconds: `"45m"`, `90`.
 pub fn duration(value: &TomlValue) -> Result<String, Wrong> {
     match value.get_ref() {
         DeValue::Integer(seconds) => Ok(seconds.to_string()),
@@ -68,12 +69,12 @@ pub fn duration(value: &TomlValue) -> Result<String, Wrong> {
     }
 }
 
-/// Yes or no.
+/// Reads a boolean.
 pub fn boolean(value: &TomlValue) -> Result<bool, Wrong> {
     value.get_ref().as_bool().ok_or_else(|| Wrong::kind(value, "true or false"))
 }
 
-/// The text of a number, which may also be written as a string: `5000`, `20.0`, `"5M"`.
+/// Reads the text of a number, which may also be a string: `5000`, `20.0`, `"5M"`.
 pub fn amount(value: &TomlValue) -> Result<String, Wrong> {
     match value.get_ref() {
         DeValue::Integer(number) => Ok(number.to_string()),
@@ -83,42 +84,42 @@ pub fn amount(value: &TomlValue) -> Result<String, Wrong> {
     }
 }
 
-/// A change file's text and name, for errors.
+/// The text and the name of a change file, for errors.
 pub struct Reader<'a> {
-    /// The whole text, to count lines in.
+    /// The whole text, for counting lines.
     pub text: &'a str,
-    /// What errors call the file.
+    /// The name of the file in errors.
     pub file: &'a str,
 }
 
 impl Reader<'_> {
-    /// An error at an offset of the text.
+    /// Formats an error at an offset in the text.
     pub fn at(&self, offset: usize, what: &str) -> String {
         let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
         format!("{}:{line}: {what}", self.file)
     }
 
-    /// An error about a key's value.
+    /// Formats an error about the value of a key.
     pub fn wrong(&self, key: &str, wrong: &Wrong) -> String {
         self.at(wrong.offset, &format!("'{key}'{}", wrong.after_key))
     }
 
-    /// Where a key's value stands, or the beginning of the file.
+    /// The offset of a key's value, or 0 if the key is missing.
     pub fn offset(table: &DeTable, key: &str) -> usize {
         table.get(key).map_or(0, |value| value.span().start)
     }
 
-    /// A key's value, if the key is there, read by `read`.
+    /// The value of a key, if the key exists, read by `read`.
     pub fn get<T>(&self, table: &DeTable, key: &str, read: impl Fn(&TomlValue) -> Result<T, Wrong>) -> Result<Option<T>, String> {
         table.get(key).map(|value| read(value).map_err(|wrong| self.wrong(key, &wrong))).transpose()
     }
 
-    /// A key's value as a setting of the given type.
+    /// The value of a key as a setting of the given type.
     pub fn setting<T: SettingType>(&self, table: &DeTable, key: &str) -> Result<Option<T::Value>, String> {
         self.get(table, key, T::from_toml)
     }
 
-    /// Refuses a table with a key that nothing reads.
+    /// Rejects a table with an unknown key.
     pub fn known_keys(&self, table: &DeTable, known: &[&str]) -> Result<(), String> {
         match table.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
             Some(key) => {

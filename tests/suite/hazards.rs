@@ -1,7 +1,7 @@
 //! What agents, users and crashes do to a repository, and that nothing of it is lost.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::support::{COMPLETE, World, moving_main};
@@ -503,7 +503,7 @@ fn empty_directories_that_the_user_removes_do_not_come_back_with_a_cleanup() {
         fs::remove_dir(world.path(name)).unwrap();
     }
     fs::create_dir(world.outside("outside")).unwrap();
-    std::os::unix::fs::symlink(world.outside("outside"), world.path("d")).unwrap();
+    symlink(world.outside("outside"), world.path("d")).unwrap();
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert!(!world.exists("e") && !world.outside("outside/e").exists());
 }
@@ -593,7 +593,7 @@ fn modes_and_links_survive_a_failed_attempt() {
     let world = World::new();
     world.write("tool", "#!/bin/sh\n");
     fs::set_permissions(world.path("tool"), fs::Permissions::from_mode(0o755)).unwrap();
-    std::os::unix::fs::symlink("/nowhere", world.path("dangling")).unwrap();
+    symlink("/nowhere", world.path("dangling")).unwrap();
     failing(&world, "chmod -x tool; rm dangling; echo file >dangling");
     assert_eq!(fs::metadata(world.path("tool")).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(fs::read_link(world.path("dangling")).unwrap().to_str(), Some("/nowhere"));
@@ -781,6 +781,34 @@ fn settings_that_blind_git_are_put_back_even_when_the_attempt_lands() {
     assert_eq!(world.git(&["status", "--porcelain"]), "?? s1\n?? s2");
     assert_eq!(world.git(&["config", "test.note"]), "kept", "other settings are the agent's business");
     assert_eq!(world.git(&["config", "core.bare"]), "false");
+}
+
+#[test]
+fn settings_that_change_how_git_reads_the_work_tree_are_put_back_before_a_landing_and_an_abort() {
+    let world = World::new();
+    symlink("README", world.path("link")).unwrap();
+    symlink("README", world.path("mine")).unwrap();
+    world.write("script", "true\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    let before = world.read(".git/config");
+    world.stories(1, "");
+    world.agent(&format!(
+        "git config core.symlinks false; git config core.fileMode false; git config core.autocrlf input; git config core.ignoreCase true
+         git config core.checkStat minimal; git config core.trustctime false; git config index.skipHash true
+         rm link; printf README >link; chmod +x script; printf 'a\\r\\n' >crlf; {COMPLETE}"
+    ));
+    world
+        .start(&[])
+        .code(0)
+        .says("core.autocrlf, core.checkstat, core.filemode, core.ignorecase, core.symlinks, core.trustctime, index.skiphash in config");
+    assert_eq!(world.read(".git/config"), before);
+    let modes = world.git(&["ls-tree", "--format=%(objectmode) %(path)", "ralph/work", "link", "mine", "script"]);
+    assert_eq!(modes, "100644 link\n120000 mine\n100755 script");
+    assert_eq!(world.git(&["cat-file", "-s", "ralph/work:crlf"]), "3");
+    world.ralph(&["abort"]).code(0);
+    assert!(world.path("link").is_symlink() && world.path("mine").is_symlink());
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
 }
 
 #[test]
@@ -1362,7 +1390,7 @@ fn hooks_that_are_links_stay_links_and_are_no_change() {
         if whole {
             fs::remove_dir_all(&link).unwrap();
         }
-        std::os::unix::fs::symlink(if whole { "../scripts" } else { "../../scripts/pre-push" }, &link).unwrap();
+        symlink(if whole { "../scripts" } else { "../../scripts/pre-push" }, &link).unwrap();
         world.stories(1, "max-retries = 2");
         world.agent(&format!("case $RALPH_ATTEMPT in 3) {COMPLETE};; 2) echo evil >scripts/pre-push; {FAILED};; *) {FAILED};; esac"));
         let output = world.start(&[]).code(0);

@@ -201,6 +201,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "restored and reported; other settings stay",
         "settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_attempt_that_lands",
     ),
+    (
+        "changes settings by which git reads or writes the work tree (`core.symlinks`, `core.fileMode`, `core.autocrlf`, …), and lands",
+        "restored and reported before git reads the work tree",
+        "settings_that_change_how_git_reads_the_work_tree_are_put_back_before_a_landing_and_an_abort",
+    ),
     ("plants hooks and lands", "removed, kept and reported", "hooks_that_a_landed_attempt_plants_are_taken_back_and_kept"),
     ("removes or bypasses a hook that is a gate", "the hook runs", "the_hooks_that_are_gates_are_those_from_before_the_attempt"),
     (

@@ -1,4 +1,4 @@
-//! Settings that name a command or steer a run: whatever an attempt has made of them, they are put back after it, and named.
+//! Settings that name a command, steer a run or change how git reads and writes the work tree: restored after every attempt, and named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,27 +17,13 @@ const STEERING: &[(&str, &[&str])] = &[
     ("ralph", &["*"]),
     ("alias", &["*"]),
     ("browser", &["cmd", "path"]),
-    (
-        "core",
-        &[
-            "alternaterefscommand",
-            "askpass",
-            "attributesfile",
-            "bare",
-            "editor",
-            "excludesfile",
-            "fsmonitor",
-            "gitproxy",
-            "hookspath",
-            "ignorestat",
-            "pager",
-            "sshcommand",
-            "worktree",
-        ],
-    ),
+    ("add", &["*"]),
+    ("checkout", &["*"]),
+    ("core", &["*"]),
     ("credential", &["helper"]),
-    ("diff", &["command", "external", "textconv"]),
+    ("diff", &["command", "external", "ignoresubmodules", "textconv"]),
     ("difftool", &["cmd", "path"]),
+    ("feature", &["*"]),
     ("filter", &["*"]),
     ("gpg", &["*"]),
     ("guitool", &["cmd"]),
@@ -45,19 +31,22 @@ const STEERING: &[(&str, &[&str])] = &[
     ("imap", &["tunnel"]),
     ("include", &["path"]),
     ("includeif", &["path"]),
+    ("index", &["*"]),
     ("init", &["templatedir"]),
     ("instaweb", &["browser", "httpd"]),
     ("interactive", &["difffilter"]),
     ("lfs", &["clean", "path", "smudge"]),
     ("man", &["cmd", "path"]),
-    ("merge", &["driver"]),
+    ("merge", &["driver", "renormalize"]),
     ("mergetool", &["cmd", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
     ("remote", &["receivepack", "uploadpack", "vcs"]),
     ("sendemail", &["cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"]),
     ("sequence", &["editor"]),
-    ("submodule", &["update"]),
+    ("sparse", &["*"]),
+    ("status", &["*"]),
+    ("submodule", &["ignore", "recurse", "update"]),
     ("tar", &["command"]),
     ("trailer", &["cmd", "command"]),
     ("uploadpack", &["packobjectshook"]),
@@ -65,6 +54,11 @@ const STEERING: &[(&str, &[&str])] = &[
     ("user", &["signingkey"]),
     ("web", &["browser"]),
 ];
+
+/// Left as the attempt made them. Sparse checkout adds and removes files: restoring its settings alone would make the removed files look
+/// deleted, so the landing refuses such an attempt and the rollback restores settings and files together. The format version goes with
+/// the storage format, which no setting can convert back.
+const LEFT: [&str; 3] = ["core.sparsecheckout", "core.sparsecheckoutcone", "core.repositoryformatversion"];
 
 /// How variables end that name a command in any section, also in those of other programs.
 const COMMANDS: &[&str] = &["cmd", "command", "editor", "helper", "hook", "pager", "prog", "program"];
@@ -75,8 +69,11 @@ const FEW: usize = 50;
 /// The values of each key, in the order of the file.
 type Values = BTreeMap<String, Vec<OsString>>;
 
-/// Whether a key, as git lists it, names a command or steers a run.
+/// Whether a key, as git lists it, names a command, steers a run or changes how git reads and writes the work tree.
 fn steers(key: &str) -> bool {
+    if LEFT.contains(&key) {
+        return false;
+    }
     let (Some((section, _)), Some((_, variable))) = (key.split_once('.'), key.rsplit_once('.')) else { return false };
     let is_listed =
         |(known, variables): &(&str, &[&str])| *known == section && variables.iter().any(|name| *name == "*" || *name == variable);
@@ -89,9 +86,14 @@ fn changed(before: &Values, now: &Values) -> Vec<String> {
     keys.into_iter().filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
 }
 
+/// The settings that are the agent's business.
+fn others(values: &Values) -> impl Iterator<Item = (&String, &Vec<OsString>)> {
+    values.iter().filter(|(key, _)| !steers(key))
+}
+
 impl Workspace {
-    /// Puts settings that name commands or steer a run back to what they were before the attempt, and hooks; what the attempt had made
-    /// of them is kept. Other settings are left alone. Doing it twice is harmless.
+    /// Restores hooks and the settings that [`steers`] knows to what they were before the attempt, and keeps the attempt's version. Other
+    /// settings are left alone. Doing it twice is harmless.
     pub(in crate::workspace) async fn put_back_commands(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         let kept = self.guard_dir().join("git-dir");
         let label = attempt_label(story, attempt);
@@ -131,6 +133,10 @@ impl Workspace {
             return self.put_back_whole(path, copy, name, label).map(Some);
         };
         let keys = changed(&before, &now);
+        let restored = |aside: PathBuf, keys| {
+            let kept = aside.display().to_string();
+            Notice::SettingsRestored { story: story.clone(), name: name.to_owned(), keys, kept }
+        };
         if keys.is_empty() {
             return Ok(None);
         }
@@ -139,11 +145,16 @@ impl Workspace {
         }
         let aside = self.aside(name, label);
         self.mirror.copy(path, &aside)?;
+        if others(&before).eq(others(&now)) {
+            // Nothing else differs, so the file can be restored byte for byte.
+            self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+            return Ok(Some(restored(aside, keys)));
+        }
         for key in &keys {
             let values = before.get(key).map_or(&[][..], Vec::as_slice);
             self.repo.replace_in(path, key, values, now.contains_key(key)).await?;
         }
-        Ok(Some(Notice::SettingsRestored { story: story.clone(), name: name.to_owned(), keys, kept: aside.display().to_string() }))
+        Ok(Some(restored(aside, keys)))
     }
 
     /// What a file says; nothing at all where there is none, none if git cannot read it.
@@ -178,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_name_commands_or_steer_a_run_are_known_and_others_are_not() {
+    fn keys_that_name_commands_steer_a_run_or_change_the_view_of_the_tree_are_known_and_others_are_not() {
         let steering = [
             "ralph.verify",
             "ralph.My.Agent.cmd",
@@ -200,6 +211,12 @@ mod tests {
             "url.https://evil.example/.insteadof",
             "hook.pre-commit.command",
             "submodule.lib.update",
+            "core.symlinks",
+            "core.filemode",
+            "core.autocrlf",
+            "core.checkstat",
+            "index.skiphash",
+            "status.showuntrackedfiles",
         ];
         let others = [
             "user.name",
@@ -207,7 +224,8 @@ mod tests {
             "remote.origin.url",
             "branch.main.merge",
             "core.sparsecheckout",
-            "core.autocrlf",
+            "core.sparsecheckoutcone",
+            "core.repositoryformatversion",
             "merge.conflictstyle",
             "submodule.lib.url",
             "section",

@@ -1,4 +1,4 @@
-//! A short-lived child whose output is wanted whole, with a time limit that really ends it.
+//! Runs a short-lived child and collects its whole output, with an enforced time limit.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Exit, Program};
 
 const PIECE: usize = 64 * 1024;
 
-/// What a finished child left.
+/// The result of a finished child.
 #[derive(Debug)]
 pub struct Captured {
     /// How it ended.
@@ -24,30 +24,31 @@ pub struct Captured {
     pub stderr: Vec<u8>,
 }
 
-/// Runs a program with the given input to its end, or until the limit.
+/// Runs a program with the given input until it ends or the time limit is reached.
 ///
 /// # Errors
-/// If it cannot be started or its pipes break.
+/// If the program cannot be started or its pipes break.
 pub async fn capture(program: &Program, input: Option<&[u8]>, limit: Option<Duration>) -> io::Result<Captured> {
     let mut stdout = Vec::new();
     let captured = stream(program, input, limit, &mut |piece| stdout.extend_from_slice(piece)).await?;
     Ok(Captured { stdout, ..captured })
 }
 
-/// The same, with what it writes to standard output handed on piece by piece; what is given back holds none of it.
+/// Like [`capture`], but passes standard output to `sink` in pieces. The returned value contains no standard output.
 ///
 /// # Errors
-/// If it cannot be started or its pipes break.
+/// If the program cannot be started or its pipes break.
 pub async fn stream(program: &Program, input: Option<&[u8]>, limit: Option<Duration>, sink: &mut dyn FnMut(&[u8])) -> io::Result<Captured> {
     let stdin = if input.is_some() { Input::Piped } else { Input::Nothing };
     let mut child = program.spawn(stdin)?;
-    // If nobody waits any more, nothing of it goes on in the background.
+    // If this future is dropped, the group ends, so that nothing keeps running in the background.
     let group = Group::of(&child);
     let Some(limit) = limit else { return collect(&mut child, input, sink).await };
     match tokio::time::timeout(limit, collect(&mut child, input, sink)).await {
         Ok(captured) => captured,
         Err(_) => {
-            // A helper of the child (a filter, a hook) may hold the pipes open, so the whole group goes.
+            // A process that the child started (a filter, a hook) may hold the pipes open, so the whole group is
+            // killed.
             group.signal(Signal::KILL);
             child.wait().await?;
             Ok(Captured { exit: Exit::timed_out(limit), stdout: Vec::new(), stderr: Vec::new() })
@@ -60,7 +61,7 @@ async fn collect(child: &mut Child, input: Option<&[u8]>, sink: &mut dyn FnMut(&
     let mut stderr = Vec::new();
     let write = async {
         if let (Some(mut pipe), Some(bytes)) = (stdin, input) {
-            // A child that stops reading early says why by its exit status.
+            // If the child stops reading early, its exit status says why.
             let _ = pipe.write_all(bytes).await;
             let _ = pipe.shutdown().await;
         }

@@ -1,4 +1,4 @@
-//! A child of ours: its pipes, and how it ends.
+//! A child process that git-ralph started: its pipes and its exit status.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::launch::unblock_child_signal;
 
 static HEARING: Once = Once::new();
 
-/// Our ends of the pipes to a child that is about to start.
+/// git-ralph's ends of the pipes to a child.
 pub(super) struct PipeEnds {
     pub stdin: Option<OwnedFd>,
     pub stdout: OwnedFd,
@@ -29,12 +29,13 @@ pub(super) struct Child {
     pub stdout: Option<ChildStdout>,
     pub stderr: Option<ChildStderr>,
     status: Option<ExitStatus>,
-    /// Tells that some child has ended.
+    /// Receives SIGCHLD, which means that some child has ended.
     ended: Signal,
 }
 
 impl Child {
-    /// Starts one by calling `start`. From before that on it is listened for its end.
+    /// Starts a child by calling `start`. SIGCHLD is handled before that, so that the end of the child cannot be
+    /// missed.
     pub fn start(ends: PipeEnds, start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
         HEARING.call_once(unblock_child_signal);
         let ended = signal(SignalKind::child())?;
@@ -46,7 +47,7 @@ impl Child {
         Ok(Child { pid, stdin, stdout, stderr, status: None, ended })
     }
 
-    /// How it has ended, if it has.
+    /// The exit status, if the child has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none()
             && let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG)?
@@ -57,7 +58,7 @@ impl Child {
         Ok(self.status)
     }
 
-    /// How it ends.
+    /// Waits for the exit status.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         loop {
             match self.try_wait()? {

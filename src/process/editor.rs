@@ -1,4 +1,4 @@
-//! An editor: a child that shares our terminal until the user leaves it.
+//! Runs an editor, which shares git-ralph's terminal until the user leaves it.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Opens a file with a command line of the user's; says whether that ended well.
+/// Opens a file with the user's editor command. Returns whether it exited successfully.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -15,7 +15,7 @@ pub async fn edit(command: &str, env: Vec<(OsString, OsString)>, cwd: &Path, fil
     #[expect(clippy::disallowed_methods, reason = "the one door to commands")]
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{command} \"$@\""), command]).arg(file).env_clear().envs(env).current_dir(cwd);
-    // Ctrl-C is the editor's.
+    // Ctrl-C belongs to the editor.
     let _ours = signal(SignalKind::interrupt());
     Ok(shell.spawn()?.wait().await?.success())
 }

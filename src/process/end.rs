@@ -1,4 +1,4 @@
-//! Every way in which a child process can end.
+//! The ways in which a child process can end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -6,42 +6,42 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a process did, as opposed to what it said.
+/// How a process ended, as opposed to what it reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Exit {
     /// Exit status 0.
     Success,
-    /// Another exit status.
+    /// An exit status other than 0.
     Code {
         /// The status.
         code: i32,
     },
-    /// Died of a signal that we did not send.
+    /// A signal that git-ralph did not send.
     Signal {
         /// The signal's number.
         signal: i32,
     },
-    /// Ended by us: the time for the whole attempt was up.
+    /// git-ralph ended it: the total time limit was reached.
     TimedOut {
         /// The limit, in seconds.
         seconds: u64,
     },
-    /// Ended by us: no output for too long.
+    /// git-ralph ended it: there was no output for too long.
     Stalled {
         /// The limit, in seconds.
         seconds: u64,
     },
-    /// Ended by us: it had said its last word and did not go.
+    /// git-ralph ended it: it had finished its work and did not exit.
     Lingered,
-    /// Ended by us: the user asked.
+    /// git-ralph ended it at the user's request.
     Interrupted,
-    /// It never ran.
+    /// The system could not start it.
     CouldNotStart {
-        /// What the system said.
+        /// The error of the system.
         error: String,
     },
-    /// It never ran: the runner that should start it did not.
+    /// It never ran, because its runner did not start it.
     NotStarted {
         /// How the runner ended, and what it printed last.
         message: String,
@@ -64,13 +64,13 @@ impl Exit {
         }
     }
 
-    /// The ending of a process whose time was up.
+    /// The exit of a process that reached its total time limit.
     #[must_use]
     pub fn timed_out(limit: Duration) -> Self {
         Exit::TimedOut { seconds: limit.as_secs().max(1) }
     }
 
-    /// The ending of a process that fell silent.
+    /// The exit of a process without output for too long.
     #[must_use]
     pub fn stalled(limit: Duration) -> Self {
         Exit::Stalled { seconds: limit.as_secs().max(1) }

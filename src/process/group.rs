@@ -1,4 +1,4 @@
-//! A child's process group, ended with whoever holds it.
+//! The process group of a child, which is ended when its handle is dropped.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::platform;
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// The group that a child leads, as its session is its own.
+/// The group that a child leads. Every child leads one, because it has its own session.
 pub(super) struct Group {
     leader: Pid,
-    /// What it gets when the future that waits for the child is dropped.
+    /// The signal for the group when the handle is dropped.
     last: Signal,
 }
 
@@ -23,13 +23,14 @@ impl Group {
         Group { leader: child.pid, last: Signal::KILL }
     }
 
-    /// The group of a runner. It is not killed when it is dropped: a runner that is killed cannot end what it started elsewhere.
+    /// The group of a runner. It gets SIGTERM instead of SIGKILL when the handle is dropped, because a killed runner
+    /// cannot end what it started elsewhere.
     pub(super) fn of_runner(child: &Child) -> Self {
         Group { leader: child.pid, last: Signal::TERM }
     }
 
-    /// Asks it to end. A bubblewrap that gets TERM dies, and all processes of its sandbox are killed with it: so they are asked, each by
-    /// itself, and bubblewrap ends when they have ended.
+    /// Asks the group to end. SIGTERM to bubblewrap would kill every process in its sandbox at once. So each of these
+    /// gets SIGTERM itself, and bubblewrap ends after them.
     pub(super) fn ask_to_end(&self) {
         let leader = self.leader.as_raw_nonzero().get().cast_unsigned();
         let inside: Vec<u32> = match platform::name_of(leader).as_str() {
@@ -48,7 +49,7 @@ impl Group {
     pub(super) async fn gone_within(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         loop {
-            // An orphan of the group that has ended is ours to reap, and the group exists until then.
+            // The group exists until its ended members are reaped, and git-ralph has to reap those that it adopted.
             reap();
             if test_kill_process_group(self.leader).is_err() || Instant::now() >= deadline {
                 return;

@@ -1,4 +1,4 @@
-//! A process by its id and its time of birth, so that a recycled id is not taken for it.
+//! Identifies a process by its id and its start time, so that a reused id is not mistaken for it.
 
 use std::fmt;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use super::platform::{self, Stat, executable_of};
 
-/// One process, for all time.
+/// A process, identified uniquely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its id.
     pub pid: u32,
-    /// Its start time, as the system counts it.
+    /// The start time, in the unit of the system.
     born: u64,
 }
 
@@ -28,18 +28,18 @@ impl Identity {
         born(pid).map(|born| Identity { pid, born })
     }
 
-    /// Whether it is there, be it only because nobody has taken note of its end.
+    /// Whether the process exists, even if it has ended and has not been reaped.
     pub(super) fn exists(&self) -> bool {
         born(self.pid) == Some(self.born)
     }
 
-    /// Whether it has not ended.
+    /// Whether the process has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.exists() && super::is_alive(self.pid)
     }
 
-    /// Whether it has a lock file open; where the system cannot tell, whether any process holds the lock.
+    /// Whether the process has a lock file open. Where the system cannot tell, whether any process holds the lock.
     #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
         platform::holds(self.pid, path)

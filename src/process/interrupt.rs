@@ -1,19 +1,20 @@
-//! Requests to stop: from Ctrl-C, from signals, from `git ralph stop`; one value that everybody watches.
+//! Requests to stop, from Ctrl-C, other signals and `git ralph stop`, as one value that all parts of the program watch.
 
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// One Ctrl-C can arrive twice, from the terminal and forwarded by git; only a later one is a second one.
+/// One Ctrl-C can arrive twice, from the terminal and forwarded by git. Only one that comes later than this is a second
+/// Ctrl-C.
 const DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// How soon to stop; a later variant is more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Go on.
+    /// Continue.
     None,
-    /// After the attempt that is under way.
+    /// Stop after the current attempt.
     AfterAttempt,
     /// End the attempt and roll back: `git ralph stop --now`.
     Now,
@@ -21,11 +22,11 @@ pub enum Urgency {
     Interrupt,
     /// End the attempt, roll back, do not ask: SIGTERM, SIGHUP.
     Terminate,
-    /// Leave everything as it is and go.
+    /// Exit at once and leave everything as it is.
     Quit,
 }
 
-/// The receiving end: asked at any await point.
+/// The receiving end, which can be checked at any await point.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<Urgency>);
 
@@ -41,7 +42,7 @@ pub fn stop_channel() -> (StopHandle, Stop) {
 }
 
 impl StopHandle {
-    /// Raises the urgency; it never falls.
+    /// Raises the urgency. It never decreases.
     pub fn raise(&self, urgency: Urgency) {
         self.0.send_if_modified(|current| {
             let raise = urgency > *current;
@@ -54,26 +55,23 @@ impl StopHandle {
 }
 
 impl Stop {
-    /// What has been asked for so far.
+    /// The most urgent request so far.
     #[must_use]
     pub fn urgency(&self) -> Urgency {
         *self.0.borrow()
     }
 
-    /// Waits until at least this urgency has been asked for.
+    /// Waits for a request of at least this urgency.
     pub async fn reached(&mut self, least: Urgency) -> Urgency {
         match self.0.wait_for(|urgency| *urgency >= least).await {
             Ok(urgency) => *urgency,
-            // Nobody is left who could ask.
+            // The sender is gone, so no request can come.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-/// Turns signals into requests for as long as it is polled.
-///
-/// # Errors
-/// If the handlers cannot be installed.
+/// Turns signals into requests while it is polled.
 pub fn watch_signals(handle: StopHandle) -> std::io::Result<impl Future<Output = ()>> {
     let mut int = Listener::new(SignalKind::interrupt())?;
     let mut term = Listener::new(SignalKind::terminate())?;
@@ -97,7 +95,7 @@ pub fn watch_signals(handle: StopHandle) -> std::io::Result<impl Future<Output =
     })
 }
 
-/// A signal that was ignored when we were started stays ignored: `nohup` means it.
+/// A signal that was ignored when git-ralph was started stays ignored, as `nohup` requires.
 pub(super) enum Listener {
     Listening(Signal),
     Ignored,
@@ -127,12 +125,13 @@ fn is_ignored(kind: SignalKind) -> bool {
     }
 }
 
-/// Does what the system does with a signal that has no handler. A stop comes back when the process is continued; where no shell
-/// could continue it, the system passes it over.
+/// Applies the system's default action for a signal. If that stops the process, the call returns when the process is
+/// continued. If there is no shell that could continue it, the system ignores the signal.
 #[expect(unsafe_code, reason = "taking a handler away for a moment has no safe interface")]
 pub(super) fn stop_as_usual(kind: SignalKind) {
     let signal = kind.as_raw_value();
-    // SAFETY: both actions are plain structs, the second of which the call fills in; the handler that comes back is the one that was there.
+    // SAFETY: both actions are plain structs, and the call fills in the second; the handler that is restored is the
+    // previous one.
     unsafe {
         let mut usual: libc::sigaction = std::mem::zeroed();
         let mut ours: libc::sigaction = std::mem::zeroed();

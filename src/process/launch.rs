@@ -1,7 +1,8 @@
 //! Pays for the row `story: 200 files` (1.8 with it, 2.03 with a `fork`, target 2): starts a process by `posix_spawn`.
 //!
-//! Its cost does not grow with our memory, which a `fork` copies the page tables of. The standard library uses `posix_spawn` too, but
-//! falls back to `fork` for a child in a session of its own: its `CommandExt::setsid` is not stable yet.
+//! The cost of `posix_spawn` does not grow with the memory of this process, whereas `fork` copies its page tables. The
+//! standard library uses `posix_spawn` too, but falls back to `fork` for a child in its own session: its
+//! `CommandExt::setsid` is not stable yet.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_short};
 use std::io;
@@ -13,24 +14,26 @@ use rustix::process::Pid;
 
 use super::platform::SPAWN_SETSID;
 
-/// What a child must not ignore because we do: to the first four it could not be ended politely, as under `nohup … &`.
+/// Signals that are reset to their default in a child even if git-ralph ignores them, as it does under `nohup … &`. A
+/// child that ignored the first four could not be asked to end.
 const TAKEN_SERIOUSLY: [c_int; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
 
-/// A process as the system wants it described; there is nothing that it inherits.
+/// The description of a process for `posix_spawn`. The process inherits nothing else.
 pub(super) struct Launch<'a> {
     pub program: &'a CStr,
-    /// With the name of the program.
+    /// Includes the name of the program.
     pub args: &'a [CString],
     pub env: &'a [CString],
     pub cwd: &'a CStr,
-    /// The empty file, if it is none.
+    /// `/dev/null` if `None`.
     pub stdin: Option<BorrowedFd<'a>>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
 }
 
 impl Launch<'_> {
-    /// Starts it, in a session of its own: that keeps Ctrl-C and `/dev/tty` away from it and makes one group to signal.
+    /// Starts the process in its own session. This keeps Ctrl-C and `/dev/tty` away from it, and makes one group to
+    /// signal.
     #[expect(unsafe_code, reason = "the system's interface takes pointers")]
     pub fn start(&self) -> io::Result<Pid> {
         let (actions, attributes) = (self.actions()?, Attributes::new()?);
@@ -64,7 +67,7 @@ impl Launch<'_> {
     }
 }
 
-/// What a child does before it becomes the program.
+/// What the child does before it executes the program.
 struct Actions(Box<libc::posix_spawn_file_actions_t>);
 
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
@@ -97,12 +100,12 @@ impl Actions {
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
 impl Drop for Actions {
     fn drop(&mut self) {
-        // SAFETY: the actions are initialized, and nobody uses them any more.
+        // SAFETY: the actions are initialized, and this is their last use.
         unsafe { libc::posix_spawn_file_actions_destroy(&raw mut *self.0) };
     }
 }
 
-/// What a child is apart from the program.
+/// The session and the signal settings of a child.
 struct Attributes(Box<libc::posix_spawnattr_t>);
 
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
@@ -131,16 +134,16 @@ impl Attributes {
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: the attributes are initialized, and nobody uses them any more.
+        // SAFETY: the attributes are initialized, and this is their last use.
         unsafe { libc::posix_spawnattr_destroy(&raw mut *self.0) };
     }
 }
 
-/// Whoever started us may have blocked the signal that tells of a child's end, and we would wait for it for ever.
+/// Unblocks SIGCHLD: if the parent process had blocked it, git-ralph would wait for its children forever.
 #[expect(unsafe_code, reason = "the system's interface takes pointers")]
 pub(super) fn unblock_child_signal() {
     let set = signals(&[libc::SIGCHLD]);
-    // SAFETY: the set is initialized; nobody wants to know which signals were blocked before.
+    // SAFETY: the set is initialized; a null pointer for the previous mask is allowed.
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
 }
 
@@ -161,7 +164,7 @@ fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
     texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
 }
 
-/// These calls return what others leave in `errno`.
+/// Converts the return value of a call that returns an error number instead of setting `errno`.
 fn succeeded(error: c_int) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }

@@ -1,4 +1,4 @@
-//! Why a program that was looked for in vain cannot be started.
+//! Explains why a program that was not found cannot be started.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::Problem;
 use crate::shell_word::quoted;
 
-/// Why a program that was looked for in vain cannot be started. `role` is what the program is to the user; `path` is where it was looked
-/// for, `top` is what a relative path starts at; `look` is the hint that leads to a program that exists.
+/// The error for a program that was not found. `role` says what the program is for; `path` is the search path; `top` is
+/// the base of relative paths; `look` is a hint that leads to a program that exists.
 #[must_use]
 pub fn cannot_start(role: &str, program: &str, path: &OsStr, top: &Path, look: &str) -> Problem {
     let wrong = |what: &str| Problem::fatal(format!("the {role} '{program}' {what}"));

@@ -1,6 +1,7 @@
-//! Child processes: started in a session of their own, streamed, timed, and really ended.
+//! Starts child processes in their own sessions, streams their output, enforces time limits, and ends everything they
+//! leave behind.
 //!
-//! Knows nothing of git or stories. With `git/`, the only place that creates commands.
+//! This module knows nothing of git or stories. Only it and `git/` create commands.
 
 mod adoption;
 mod capture;

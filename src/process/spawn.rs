@@ -1,4 +1,4 @@
-//! Starting a child: its own session and group, a clean environment, nothing inherited by accident.
+//! Starts a child process in its own session and process group, with an explicit environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -11,7 +11,7 @@ use super::child::{Child, PipeEnds};
 use super::launch::Launch;
 use super::platform::launch_path;
 
-/// A program with all that it is started with; the environment is complete, nothing is inherited.
+/// A program with its arguments, environment and working directory. The child inherits nothing else.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Path or name of the executable.
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The command line as a person would read it.
+    /// The command line in readable form.
     #[must_use]
     pub fn words(&self) -> String {
         let mut words = self.program.to_string_lossy().into_owned();
@@ -36,10 +36,7 @@ impl Program {
         words
     }
 
-    /// Starts it with both outputs piped and, if wanted, its input.
-    ///
-    /// # Errors
-    /// If the system cannot start it.
+    /// Starts the program with standard output and standard error piped, and with standard input piped if requested.
     pub(super) fn spawn(&self, stdin: Input) -> io::Result<Child> {
         let (stdin, to_child) = match stdin {
             Input::Piped => Some(io::pipe()?).unzip(),
@@ -59,13 +56,13 @@ impl Program {
             for program in self.candidates() {
                 let program = c_string(launch_path(program, &self.cwd).as_bytes())?;
                 match launch(&program, &args) {
-                    // A script that does not say what it is for is one for the shell, as everywhere.
+                    // A script without a `#!` line is run by the shell, as shells and `execvp` do it.
                     Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                         let words = [c"sh".to_owned(), program].into_iter().chain(args.iter().skip(1).cloned());
                         return launch(c"/bin/sh", &words.collect::<Vec<_>>());
                     }
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
-                    // There may be a better one further on, but if not, this is what is wrong.
+                    // A directory further on the path may have an executable file. If not, this is the error to report.
                     Err(error) if error.raw_os_error() == Some(libc::EACCES) => outcome = Err(error),
                     started => return started,
                 }
@@ -74,7 +71,7 @@ impl Program {
         })
     }
 
-    /// Where the program may be: a mere name is looked for on the path that the child gets to see.
+    /// The paths where the program may be. A bare name is looked up on the child's own `PATH`.
     fn candidates(&self) -> Vec<OsString> {
         if self.program.as_bytes().contains(&b'/') {
             return vec![self.program.clone()];
@@ -84,27 +81,28 @@ impl Program {
     }
 
     fn c_env(&self) -> io::Result<Vec<CString>> {
-        // The last one of a name counts, and it must be the only one: programs take the first.
+        // Of several variables with one name the last counts. It must be the only one passed on, because programs use
+        // the first.
         let env: BTreeMap<&OsString, &OsString> = self.env.iter().map(|(name, value)| (name, value)).collect();
         env.into_iter().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())).collect()
     }
 }
 
-/// What a child reads.
+/// What a child reads from standard input.
 pub(super) enum Input {
-    /// What we write.
+    /// A pipe that git-ralph writes to.
     Piped,
     /// Nothing.
     Nothing,
 }
 
-/// Where a program of that name is, by the `PATH` of an environment.
+/// The path of the program with this name, by the `PATH` of an environment.
 #[must_use]
 pub fn on_path(name: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Option<PathBuf> {
     which::which_in(name, Some(search_path(env)), cwd).ok()
 }
 
-/// What an environment says about where programs are; what the system looks through if it says nothing.
+/// The `PATH` of an environment, or the system's default search path.
 fn search_path(env: &[(OsString, OsString)]) -> &OsStr {
     env.iter().rev().find(|(name, _)| name == "PATH").map_or(OsStr::new("/bin:/usr/bin"), |(_, path)| path)
 }

@@ -1,4 +1,4 @@
-//! A long-lived child: its output streamed through a fixed buffer, its end enforced.
+//! Runs a long-lived child: streams its output through a fixed buffer and enforces its time limits.
 
 use std::io;
 use std::pin::pin;
@@ -18,18 +18,18 @@ use super::suspend::suspended;
 use super::{Exit, Program, Stop, Urgency};
 
 const BUFFER: usize = 64 * 1024;
-/// How long a pipe may stay open after its process has gone before whoever holds it is ended.
+/// How long a pipe may stay open after its process has ended. Then the processes that hold it are ended.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How long the helpers of a runner that has gone may take to clean up after it.
+/// How long the processes of a runner that has ended may take to clean up.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// How often the clock is looked at, to notice when this process did not run.
+/// How often the clock is read, to notice when this process was not running.
 const BEAT: Duration = Duration::from_secs(1);
-/// A beat that comes so late means that this process did not run: it was suspended, frozen, or the machine slept.
+/// A beat later than this means that this process was suspended or frozen, or that the machine slept.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Which output a piece came from.
+/// Which output stream a piece came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -38,44 +38,44 @@ pub enum Stream {
     Stderr,
 }
 
-/// Where a program runs, and so when its clocks start.
+/// Where a program runs, which determines when its time limits start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Below us, from the moment that it is spawned.
+    /// As a child of git-ralph, which runs from the moment that it is spawned.
     Here,
-    /// Wherever a runner starts it, and whenever that has room for it. Its clocks stand still until the sink gives something else than
+    /// Wherever and whenever a runner starts it. Its time limits start when the sink returns anything but
     /// [`Flow::Waiting`].
     Behind {
-        /// How long that may take.
+        /// How long the runner may take to start it.
         limit: Option<Duration>,
     },
 }
 
-/// What a piece of output means for the clock.
+/// What a piece of output means for the time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// The runner has not started the program yet.
     Waiting,
-    /// More is expected.
+    /// More output is expected.
     Going,
-    /// The last word may have been said: from here silence means lingering.
+    /// The program may have finished: from now on it lingers if it stays silent.
     Concluded,
-    /// The last word has been said: from here anything means lingering.
+    /// The program has finished: from now on it lingers whatever it prints.
     Over,
-    /// The child must end: there is nothing left that it may use.
+    /// The child must end, because it has used up what it may use.
     Unwanted,
 }
 
-/// The clocks that a child is held to.
+/// The time limits of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
-    /// For the whole of it.
+    /// For the whole run.
     pub limit: Option<Duration>,
     /// Without any output.
     pub idle: Option<Duration>,
-    /// Without any output after the last word.
+    /// Without any output after the program has finished its work.
     pub linger: Duration,
-    /// Between TERM and KILL.
+    /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Where the program runs.
     pub place: Place,
@@ -86,26 +86,27 @@ pub struct Watch {
 pub struct Supervised {
     /// The way it ended.
     pub exit: Exit,
-    /// How long it ran.
+    /// How long the program ran.
     pub duration: Duration,
-    /// How long it waited for its runner to start it.
+    /// How long the program waited for its runner to start it.
     pub waited: Duration,
-    /// Whether it, or its runner, did not end when it was asked to, and was killed.
+    /// Whether the program or its runner ignored SIGTERM and was killed.
     pub killed: bool,
 }
 
 impl Supervised {
-    /// What comes of a program that its runner was not even asked to start.
+    /// The result for a program whose runner was never started.
     #[must_use]
     pub fn not_started(message: String) -> Self {
         Supervised { exit: Exit::NotStarted { message }, duration: Duration::ZERO, waited: Duration::ZERO, killed: false }
     }
 }
 
-/// Runs a program with `input` on its standard input, hands every piece of output to `sink` and ends it in time.
+/// Runs a program with `input` on its standard input, passes every piece of output to `sink`, and enforces the time
+/// limits.
 ///
 /// # Errors
-/// If `sink` fails; the child has been ended then.
+/// If `sink` fails. The child has then been ended.
 pub async fn supervise(
     program: &Program,
     input: &[u8],
@@ -127,7 +128,7 @@ pub async fn supervise(
     let mut pipes = Pipes::of(&mut child);
     let mut feed = pin!(async {
         if let Some(mut pipe) = stdin {
-            // An agent may answer without reading all of its prompt.
+            // An agent may answer without reading its whole prompt.
             let _ = pipe.write_all(input).await;
         }
     });
@@ -169,7 +170,7 @@ enum Stopped {
 }
 
 impl Stopped {
-    /// Hears the last words and leaves nothing behind. Gives how the child ended, and whether it had to be killed.
+    /// Reads the remaining output and ends all processes. Returns how the child ended, and whether it had to be killed.
     async fn complete(
         self,
         child: &mut Child,
@@ -184,7 +185,8 @@ impl Stopped {
                 if watch.place == Place::Here {
                     group.signal(Signal::KILL);
                 } else {
-                    // A helper of a runner that was killed may be about to cancel its job; TERM follows when the group is dropped.
+                    // After a runner was killed, one of its processes may be about to cancel its job. SIGTERM follows
+                    // when the group is dropped.
                     group.gone_within(CLEAN_UP).await;
                 }
                 Ok((exit, false))
@@ -198,7 +200,8 @@ impl Stopped {
     }
 }
 
-/// TERM to the group, a grace period in which its last words are still heard, then KILL. Gives whether the child had to be killed.
+/// Sends SIGTERM to the group, reads output for a grace period, then sends SIGKILL. Returns whether the child had to be
+/// killed.
 async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) -> bool {
     group.ask_to_end();
     let gone = timeout(grace, async { tokio::join!(child.wait(), drain).0 });
@@ -208,27 +211,27 @@ async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: imp
         group.signal(Signal::KILL);
         let _ = child.wait().await;
     }
-    // The leader may have gone politely and left others of its group behind.
+    // The leader may have ended and left other processes of its group behind.
     group.signal(Signal::KILL);
     killed
 }
 
-/// Which of the limits comes next, and which one it was. Time in which this process did not run does not count.
+/// Determines which time limit comes next. Time in which this process was not running does not count.
 struct Clock {
     watch: Watch,
     started: Instant,
     heard: Instant,
-    /// When this process last looked at the time.
+    /// When this process last read the clock.
     looked: Instant,
     /// How long this process had been suspended by then.
     suspended: Duration,
     concluded: bool,
-    /// How long a runner took to start the program; none while it has not started it.
+    /// How long the runner took to start the program; `None` until it has started it.
     waited: Option<Duration>,
 }
 
 impl Clock {
-    /// Far enough to mean never.
+    /// Long enough to mean never.
     const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
     fn new(watch: Watch, now: Instant, suspended: Duration) -> Self {
@@ -242,7 +245,7 @@ impl Clock {
         self.waited.map_or((elapsed, Duration::ZERO), |waited| (waited, elapsed))
     }
 
-    /// Moves both limits by the time in which this process did not run.
+    /// Postpones all limits by the time in which this process was not running.
     fn pass_over_absence(&mut self, now: Instant, suspended: Duration) {
         let late = now.duration_since(self.looked).saturating_sub(BEAT);
         let known = suspended.saturating_sub(self.suspended);
@@ -252,7 +255,7 @@ impl Clock {
         (self.looked, self.suspended) = (now, suspended);
     }
 
-    /// Whether one of the limits is reached. A late beat is no alarm: the limits have to be moved first.
+    /// Whether a limit is reached. After a late beat the answer is no, because the limits have to be postponed first.
     fn rings(&self, now: Instant) -> bool {
         now >= self.next() && now.duration_since(self.looked) < BEAT + LATE
     }
@@ -266,7 +269,7 @@ impl Clock {
             self.waited = Some(now.duration_since(self.started));
             (self.started, self.heard) = (now, now);
         }
-        // After the last word, chatter on standard error does not put the end off.
+        // After the program has finished its work, output on standard error does not postpone the end.
         let chatter = self.concluded && (stream == Stream::Stderr || flow == Flow::Over);
         if !chatter {
             self.heard = Instant::now();
@@ -274,7 +277,7 @@ impl Clock {
         self.concluded = !matches!(flow, Flow::Going | Flow::Waiting);
     }
 
-    /// Whether the whole time is not up yet, so that the alarm was for silence.
+    /// Whether the total limit is not reached yet, so that the limit that was reached is the one for silence.
     fn is_only_silence(&self) -> bool {
         self.waited.is_some() && self.watch.limit.is_none_or(|limit| self.started.elapsed() < limit)
     }
@@ -304,7 +307,7 @@ impl Clock {
     }
 }
 
-/// Both outputs of a child behind one call.
+/// Both output pipes of a child.
 struct Pipes {
     out: Pipe<ChildStdout>,
     err: Pipe<ChildStderr>,
@@ -337,7 +340,7 @@ impl Pipes {
         self.out.reader.is_some() || self.err.reader.is_some()
     }
 
-    /// The next piece of output; nothing when one of the pipes has just been closed.
+    /// The next piece of output, or `None` when one of the pipes has just been closed.
     async fn next(&mut self) -> io::Result<Option<(Stream, &[u8])>> {
         let (stream, count) = tokio::select! {
             count = self.out.read() => (Stream::Stdout, count?),
@@ -357,7 +360,8 @@ impl Pipes {
         })
     }
 
-    /// When we were stopped ourselves, an alarm may ring although there is output to be read: takes it, says if there was any.
+    /// Reads output that is already available, and returns whether there was any. After git-ralph itself was stopped, a
+    /// limit may be reached although there is unread output.
     fn take_what_is_there(&mut self, clock: &mut Clock, sink: &mut impl FnMut(Stream, &[u8]) -> io::Result<Flow>) -> io::Result<bool> {
         match self.next().now_or_never() {
             Some(Ok(Some((stream, bytes)))) => {

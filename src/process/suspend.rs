@@ -1,6 +1,6 @@
-//! Ctrl-Z: everything below us is stopped before we are, and goes on when we do.
+//! Handles Ctrl-Z: stops all descendants before git-ralph itself, and continues them with it.
 //!
-//! Agents are in sessions of their own, where the terminal's signal does not reach them.
+//! Agents have their own sessions, which the terminal's SIGTSTP does not reach.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,10 +28,7 @@ pub(super) fn suspended() -> Duration {
 pub struct Suspension(Listener);
 
 impl Suspension {
-    /// Begins to listen; where Ctrl-Z is ignored, it stays ignored.
-    ///
-    /// # Errors
-    /// If the handler cannot be installed.
+    /// Starts listening. If Ctrl-Z is ignored, it stays ignored.
     pub fn listen() -> io::Result<Self> {
         Listener::new(SignalKind::from_raw(libc::SIGTSTP)).map(Suspension)
     }
@@ -41,7 +38,8 @@ impl Suspension {
         self.0.recv().await;
     }
 
-    /// Stops everything below us, then us; comes back when the shell continues us, with everything going again.
+    /// Stops all descendants, then this process. Returns after the shell has continued this process and the descendants
+    /// run again.
     pub fn suspend(&self) {
         let began = Instant::now();
         let mut stopped: Vec<u32> = Vec::new();
@@ -59,7 +57,7 @@ impl Suspension {
     }
 }
 
-/// Everything below us; where processes cannot be listed, the children that we started, for their groups.
+/// All descendants; on systems that cannot list processes, the started children, as leaders of their groups.
 fn below() -> Vec<u32> {
     let own = std::process::id();
     if LISTS_PROCESSES { with_descendants(&[own]).into_iter().filter(|pid| *pid != own).collect() } else { started() }

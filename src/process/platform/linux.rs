@@ -1,4 +1,4 @@
-//! Linux: what `/proc` tells, and orphans that become our children.
+//! Linux: reads `/proc`, and adopts orphans.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -10,23 +10,23 @@ use rustix::process::Pid;
 
 use super::Stat;
 
-/// How often the kernel's list of our children is read for two of the same.
+/// How often the kernel's list of children is read until it is the same twice in a row.
 const READINGS: u32 = 8;
 
-/// What this system cannot do for a run: nothing that we need.
+/// What this system cannot do for a run: nothing.
 pub const MISSING: &[&str] = &[];
 
-/// Whether the processes of the machine can be listed, with what they have open.
+/// Whether the system can list all processes and their open files.
 pub const LISTS_PROCESSES: bool = true;
 
-/// The process that has this id now; none if there is no such process.
+/// The process with this id, if it exists.
 pub fn stat(pid: u32) -> Option<Stat> {
-    // The name of the program need not be valid text.
+    // The name of the program may not be valid UTF-8.
     parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
-/// The session of a process. The kernel's own processes have none, and neither has one whose session began outside of our namespace: there
-/// `getsid` answers 0, which rustix takes for impossible.
+/// The session of a process. Kernel threads have none, and neither has a process whose session began outside of our
+/// namespace. `getsid` returns 0 for these, which rustix assumes to be impossible.
 pub fn session_of(pid: u32) -> Option<u32> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let session = String::from_utf8_lossy(&stat).rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok();
@@ -34,7 +34,8 @@ pub fn session_of(pid: u32) -> Option<u32> {
 }
 
 fn parse(text: &str) -> Option<Stat> {
-    // The name in parentheses may contain anything, so we count from the last parenthesis: state, parent, …, start time.
+    // The name in parentheses may contain anything, so fields are counted from the last parenthesis: state, parent, …,
+    // start time.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
     Some(Stat { parent, born: fields.nth(17)?.parse().ok()?, has_ended: matches!(state, 'Z' | 'X') })
@@ -51,7 +52,7 @@ pub fn has_open(pid: u32, wanted: &Metadata) -> bool {
     entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok()).any(|file| is_same(&file, wanted))
 }
 
-/// Whether a process holds a lock on a file; who only reads it does not.
+/// Whether a process holds a lock on a file. A process that only reads it does not.
 pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     entries.flatten().any(|entry| {
@@ -61,7 +62,7 @@ pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
     })
 }
 
-/// Whether a process has the file of that name open.
+/// Whether a process has the file at this path open.
 pub fn holds(pid: u32, path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|wanted| has_open(pid, &wanted))
 }
@@ -70,13 +71,13 @@ fn is_same(file: &Metadata, wanted: &Metadata) -> bool {
     file.ino() == wanted.ino() && file.dev() == wanted.dev()
 }
 
-/// Whether the environment that a process was started with has an entry that begins like this.
+/// Whether the initial environment of a process has an entry that begins with `start`.
 pub fn has_entry(pid: u32, start: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(start.as_bytes())))
 }
 
-/// Whether a process is in a PID namespace below ours, as those in a sandbox are.
+/// Whether a process is in a nested PID namespace, as processes in a sandbox are.
 pub fn is_in_namespace(pid: u32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
     status.lines().find_map(|line| line.strip_prefix("NSpid:")).is_some_and(|ids| ids.split_whitespace().count() > 1)
@@ -92,20 +93,22 @@ pub fn executable_of(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// What to start as a child whose working directory is another: its path is looked up there.
+/// The path to pass to the system for a child with another working directory. Linux resolves it relative to that
+/// directory.
 pub fn launch_path(program: OsString, _cwd: &Path) -> OsString {
     program
 }
 
-/// Lets a process adopt orphans below it, or stops that; says whether they are adopted now.
+/// Makes a process adopt its orphaned descendants, or stops that. Returns whether they are adopted now.
 pub fn set_adopter(adopter: Option<Pid>) -> bool {
-    // A kernel that refuses leaves us with what the mark finds.
+    // If the kernel refuses, orphans are found only by their mark.
     rustix::process::set_child_subreaper(adopter).is_ok() && adopter.is_some()
 }
 
-/// Our children by the kernel's own list, if it keeps one: to look at every process of a machine takes longer than a git.
+/// The children of this process by the kernel's own list, if there is one. Examining every process of the machine takes
+/// longer than a git call.
 ///
-/// The list may leave somebody out while another one ends, so it counts only when it is the same twice.
+/// The list may be incomplete while a child ends, so it counts only when it is the same twice in a row.
 pub fn own_children() -> Option<Vec<u32>> {
     let mut before = listed_children()?;
     for _ in 0..READINGS {
@@ -125,7 +128,8 @@ fn listed_children() -> Option<Vec<u32>> {
         let task = task.ok()?;
         match fs::read_to_string(task.path().join("children")) {
             Ok(list) => children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
-            // A thread may end, and leaves its children to another one; the process does not.
+            // Another thread may have ended, which leaves its children to the remaining threads. The main thread
+            // cannot.
             Err(_) if task.file_name() != own.to_string().as_str() => {}
             Err(_) => return None,
         }
@@ -134,13 +138,13 @@ fn listed_children() -> Option<Vec<u32>> {
     Some(children)
 }
 
-/// The permissions that new files do not get; none if the system does not say.
+/// The umask, if the system reports it.
 pub fn umask() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok())
 }
 
-/// Where an open file or directory is now, if it can be told.
+/// The current path of an open file or directory, if the system reports it.
 pub fn path_of(file: &File) -> Option<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }

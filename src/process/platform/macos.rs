@@ -1,4 +1,5 @@
-//! macOS: processes as `libproc` lists them. The kernel gives orphans to launchd, and hides the environment of system programs.
+//! macOS: lists processes with `libproc`. The kernel gives orphans to launchd, and hides the environment of system
+//! programs.
 
 use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::fs::{File, Metadata};
@@ -19,15 +20,15 @@ pub use super::set_umask::umask;
 pub const MISSING: &[&str] =
     &["find a process that has left the session of its agent or gate, unless it still has the environment and is no program of macOS"];
 
-/// Whether the processes of the machine can be listed, with what they have open.
+/// Whether the system can list all processes and their open files.
 pub const LISTS_PROCESSES: bool = true;
 
-/// A question to `proc_pidfdinfo`, which the libc crate does not have: what is known of an open file.
+/// A request code of `proc_pidfdinfo` that the libc crate lacks: details of an open file.
 const PIDFD_VNODE_INFO: c_int = 1;
-/// In the flags of an open file: it may be written to.
+/// The flag of a file that is open for writing.
 const WRITABLE: u32 = 2;
 
-/// The answer to that question, as the system defines it.
+/// The result of that request, as the system defines it.
 #[repr(C)]
 struct OpenFile {
     flags: u32,
@@ -44,11 +45,11 @@ pub fn session_of(pid: u32) -> Option<u32> {
     Some(session.as_raw_nonzero().get().cast_unsigned())
 }
 
-/// The process that has this id now; none if there is no such process.
+/// The process with this id, if it exists.
 pub fn stat(pid: u32) -> Option<Stat> {
-    // The 1 asks for processes that have ended, too.
+    // The argument 1 includes processes that have ended.
     let Some(info) = pid_info::<libc::proc_bsdinfo>(pid, libc::PROC_PIDTBSDINFO, 1) else {
-        // The system tells nothing of another user's process but that it is there.
+        // Of another user's process the system reports only that it exists.
         let exists = matches!(test_kill_process(Pid::from_raw(pid.cast_signed())?), Ok(()) | Err(Errno::PERM));
         return exists.then_some(Stat { parent: 0, born: 0, has_ended: false });
     };
@@ -64,7 +65,7 @@ pub fn processes() -> impl Iterator<Item = u32> {
     pids(list).into_iter()
 }
 
-/// Our children by the kernel's own list.
+/// The children of this process by the kernel's own list.
 pub fn own_children() -> Option<Vec<u32>> {
     let own = std::process::id().cast_signed();
     #[expect(unsafe_code, reason = "libproc has no safe interface")]
@@ -73,7 +74,7 @@ pub fn own_children() -> Option<Vec<u32>> {
     Some(pids(list))
 }
 
-/// The ids that a call lists: it is asked for their number first, and there may be more of them a moment later.
+/// The ids that a call lists. It is called once for their number, and there may be more of them a moment later.
 fn pids(list: impl Fn(*mut c_void, c_int) -> c_int) -> Vec<u32> {
     let expected = usize::try_from(list(ptr::null_mut(), 0)).unwrap_or(0);
     let mut pids = vec![0_u32; expected + 64];
@@ -89,18 +90,18 @@ pub fn has_open(pid: u32, wanted: &Metadata) -> bool {
     open_files(pid).iter().any(|file| is_same(file, wanted))
 }
 
-/// Whether a process may hold a lock on a file. The system does not tell locks, but a process that only reads the file has it open for
-/// reading only.
+/// Whether a process may hold a lock on a file. The system does not report locks, but a process that only reads the
+/// file has it open for reading only.
 pub fn has_locked(pid: u32, wanted: &Metadata) -> bool {
     open_files(pid).iter().any(|file| is_same(file, wanted) && file.flags & WRITABLE != 0)
 }
 
-/// Whether a process has the file of that name open.
+/// Whether a process has the file at this path open.
 pub fn holds(pid: u32, path: &Path) -> bool {
     path.metadata().is_ok_and(|wanted| has_open(pid, &wanted))
 }
 
-/// The number of a device has 32 bits, which the standard library extends.
+/// Whether both are the same file. Device numbers have 32 bits here, and the standard library extends their sign.
 fn is_same(file: &OpenFile, wanted: &Metadata) -> bool {
     let stat = &file.vnode.vi_stat;
     stat.vst_ino == wanted.ino() && u64::from(stat.vst_dev) == wanted.dev() & u64::from(u32::MAX)
@@ -148,7 +149,8 @@ fn pid_info<T>(pid: u32, question: c_int, detail: u64) -> Option<T> {
     }
 }
 
-/// Whether the environment that a process was started with has an entry that begins like this. That of a program of macOS is hidden.
+/// Whether the initial environment of a process has an entry that begins with `start`. The environments of macOS's own
+/// programs are hidden.
 pub fn has_entry(pid: u32, start: &str) -> bool {
     arguments(pid).is_some_and(|answer| environment(&answer).any(|entry| entry.starts_with(start.as_bytes())))
 }
@@ -169,7 +171,7 @@ fn arguments(pid: u32) -> Option<Vec<u8>> {
     (asked == 0).then_some(answer)
 }
 
-/// Whether a process is in a PID namespace below ours: macOS has none.
+/// Whether a process is in a nested PID namespace: macOS has none.
 pub fn is_in_namespace(_pid: u32) -> bool {
     false
 }
@@ -191,17 +193,18 @@ pub fn executable_of(pid: u32) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path)))
 }
 
-/// What to start as a child whose working directory is another. The system may look a relative path up where we are.
+/// The path to pass to the system for a child with another working directory. It is made absolute, because macOS may
+/// resolve a relative path against the directory of this process.
 pub fn launch_path(program: OsString, cwd: &Path) -> OsString {
     cwd.join(program).into_os_string()
 }
 
-/// Lets a process adopt orphans below it: not possible.
+/// Makes a process adopt its orphaned descendants: not possible on macOS.
 pub fn set_adopter(_adopter: Option<Pid>) -> bool {
     false
 }
 
-/// Where an open file or directory is now, if it can be told.
+/// The current path of an open file or directory, if the system reports it.
 pub fn path_of(file: &File) -> Option<PathBuf> {
     let path = rustix::fs::getpath(file).ok()?;
     Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))

@@ -1,6 +1,6 @@
 //! Everything about processes and open files that differs between operating systems: one file per system, chosen here.
 //!
-//! `--cfg ralph_portable` chooses what every Unix has, so that it can be tested on Linux.
+//! `--cfg ralph_portable` chooses the code for any Unix, so that it can be tested on Linux.
 
 #[cfg(all(target_os = "linux", not(ralph_portable)))]
 mod linux;
@@ -30,28 +30,28 @@ pub(super) use system::{
 };
 pub use system::{MISSING, path_of, umask};
 
-/// Starts a child in a session of its own. The libc crate does not have Apple's value.
+/// The `posix_spawn` flag for a child in its own session. The libc crate lacks Apple's value.
 #[cfg(target_os = "macos")]
 pub(super) const SPAWN_SETSID: c_short = 0x0400;
-/// Starts a child in a session of its own.
+/// The `posix_spawn` flag for a child in its own session.
 #[cfg(target_os = "linux")]
 pub(super) const SPAWN_SETSID: c_short = libc::POSIX_SPAWN_SETSID;
-/// Starts a child in a process group of its own, where the system cannot start one in a session.
+/// The `posix_spawn` flag for a child in its own process group, on systems that cannot start one in its own session.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub(super) const SPAWN_SETSID: c_short = libc::POSIX_SPAWN_SETPGROUP as c_short;
 
-/// What is known of a process.
+/// The state of a process.
 pub(super) struct Stat {
-    /// The id of its parent; 0 where the system does not tell.
+    /// The id of the parent; 0 if the system does not report it.
     pub parent: u32,
-    /// Its start time, in a unit that depends on the system; 0 where the system does not tell.
+    /// The start time, in a unit that depends on the system; 0 if the system does not report it.
     pub born: u64,
-    /// Whether it has ended and only waits for its parent to notice.
+    /// Whether it has ended and has not been reaped.
     pub has_ended: bool,
 }
 
 impl Stat {
-    /// The process that has this id now; none if there is no such process.
+    /// The process with this id, if it exists.
     pub fn of(pid: u32) -> Option<Self> {
         system::stat(pid)
     }

@@ -1,5 +1,5 @@
-//! What every Unix has: process groups, sessions and locks. Other processes cannot be listed, so nothing is known of what they have
-//! open, and orphans that left their group are not found.
+//! Any other Unix: uses only process groups, sessions and locks. It cannot list processes, so their open files are
+//! unknown, and orphans that have left their group are not found.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -20,10 +20,10 @@ pub const MISSING: &[&str] = &[
     "end what a git-ralph that was killed left running, but for the process groups of its agents and gates",
 ];
 
-/// Whether the processes of the machine can be listed, with what they have open.
+/// Whether the system can list all processes and their open files.
 pub const LISTS_PROCESSES: bool = false;
 
-/// The process that has this id now; none if there is no such process.
+/// The process with this id, if it exists.
 pub fn stat(pid: u32) -> Option<Stat> {
     let pid = Pid::from_raw(pid.cast_signed())?;
     match test_kill_process(pid) {
@@ -38,69 +38,70 @@ pub fn session_of(pid: u32) -> Option<u32> {
     Some(session.as_raw_nonzero().get().cast_unsigned())
 }
 
-/// Whether it is a child of ours that has ended; does not reap it.
+/// Whether this is a child of git-ralph that has ended; does not reap it.
 fn is_ended_child(pid: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)))
 }
 
-/// The ids of all processes: none is known.
+/// The ids of all processes: unknown here.
 pub fn processes() -> impl Iterator<Item = u32> {
     iter::empty()
 }
 
-/// Whether a process has a file open: not known.
+/// Whether a process has a file open: unknown here.
 pub fn has_open(_pid: u32, _wanted: &Metadata) -> bool {
     false
 }
 
-/// Whether a process holds a lock on a file: not known.
+/// Whether a process holds a lock on a file: unknown here.
 pub fn has_locked(_pid: u32, _wanted: &Metadata) -> bool {
     false
 }
 
-/// Whether a process that is alive and named in a lock file holds it: some process does.
+/// Whether the process that a lock file names holds it. The system can only tell that some process does.
 pub fn holds(_pid: u32, path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))
 }
 
-/// Whether the environment that a process was started with has an entry that begins like this: not known.
+/// Whether the initial environment of a process has an entry that begins with `start`: unknown here.
 pub fn has_entry(_pid: u32, _start: &str) -> bool {
     false
 }
 
-/// Whether a process is in a PID namespace below ours: not known.
+/// Whether a process is in a nested PID namespace: unknown here.
 pub fn is_in_namespace(_pid: u32) -> bool {
     false
 }
 
-/// The name of the program that a process runs: not known.
+/// The name of the program that a process runs: unknown here.
 pub fn name_of(_pid: u32) -> String {
     "process".to_owned()
 }
 
-/// The executable that a process runs: not known.
+/// The executable that a process runs: unknown here.
 pub fn executable_of(_pid: u32) -> Option<PathBuf> {
     None
 }
 
-/// What to start as a child whose working directory is another: its path is looked up there.
+/// The path to pass to the system for a child with another working directory. It is resolved relative to that
+/// directory.
 pub fn launch_path(program: OsString, _cwd: &Path) -> OsString {
     program
 }
 
-/// Lets a process adopt orphans below it: not possible.
+/// Makes a process adopt its orphaned descendants: not possible here.
 pub fn set_adopter(_adopter: Option<Pid>) -> bool {
     false
 }
 
-/// Our children that we did not start: none is known.
+/// The children that git-ralph did not start: unknown here.
 pub fn own_children() -> Option<Vec<u32>> {
     Some(Vec::new())
 }
 
-/// Where an open file or directory is now: not known.
+/// The current path of an open file or directory: unknown here.
 pub fn path_of(_file: &File) -> Option<PathBuf> {
     None
 }

@@ -1,11 +1,11 @@
-//! The umask on systems that tell it only to a process that sets it.
+//! Reads the umask on systems that return it only when it is set.
 
 use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::process;
 
-/// The permissions that new files do not get. Nothing in this program changes them, so asking once is enough.
+/// The umask. Nothing in this program changes it, so it is read once.
 #[allow(clippy::useless_conversion, reason = "the width of a mode differs between systems")]
 pub fn umask() -> Option<u32> {
     static UMASK: OnceLock<u32> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Names that become parts of refs, commit messages and file names.
+//! The names of changes and stories, which become parts of refs, commit messages and file names.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a change: one safe component of a ref.
+/// The name of a change, which is safe as one component of a ref name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChangeName(String);
@@ -79,7 +79,7 @@ impl StoryId {
         &self.0
     }
 
-    /// The id as one component of a ref or a file name, different for different ids.
+    /// The id in a form that is safe as one component of a ref or file name, and different for different ids.
     #[must_use]
     pub fn as_component(&self) -> String {
         let mut component = String::new();

@@ -1,4 +1,4 @@
-//! Changes and stories: what is to be done, in which order. Starts no process.
+//! Changes and their stories: the work to be done, and its order. Starts no process.
 
 mod id;
 mod order;
@@ -9,23 +9,23 @@ use std::time::Duration;
 pub use id::{ChangeName, StoryId};
 pub use order::{Order, OrderProblem, check as check_order, overlap};
 
-/// A named piece of work, made of stories.
+/// A named piece of work that consists of stories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its name, part of the branch's.
+    /// The name of the change, which is part of the branch name.
     pub name: ChangeName,
-    /// What a person calls it.
+    /// The title shown to people.
     pub title: Option<String>,
-    /// What every story's prompt carries.
+    /// Text for the prompt of every story.
     pub context: Option<String>,
-    /// In the order in which they are written.
+    /// The stories, in the order in which they are written.
     pub stories: Vec<Story>,
-    /// In which order they may start.
+    /// The order in which the stories may start.
     pub order: Order,
 }
 
 impl Change {
-    /// The story of that id.
+    /// The story with the given id.
     #[must_use]
     pub fn story(&self, id: &StoryId) -> Option<&Story> {
         self.stories.iter().find(|story| story.id == *id)
@@ -33,7 +33,7 @@ impl Change {
 }
 
 impl Story {
-    /// A story of which nothing but the id is known any more.
+    /// A placeholder for a story that is no longer in the change file or the source; only its id is known.
     #[must_use]
     pub fn stand_in(id: &StoryId) -> Self {
         Story {
@@ -51,27 +51,27 @@ impl Story {
     }
 }
 
-/// The unit that one agent run works on.
+/// The unit of work for one agent run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// What names it in checkpoints, refs and events.
+    /// The id, which names the story in checkpoints, refs and events.
     pub id: StoryId,
-    /// One line for people.
+    /// A one-line title for people.
     pub title: String,
     /// The text for the agent.
     pub prompt: String,
-    /// Its parts.
+    /// The parts of the work.
     pub tasks: Vec<String>,
-    /// What must hold when it is done.
+    /// What must hold when the story is done.
     pub acceptance: Vec<String>,
-    /// The stories that must be done before it.
+    /// The stories that must be done before this one.
     pub after: Vec<StoryId>,
-    /// Gates of its own, beside the change's.
+    /// Gates of this story, in addition to those of the change.
     pub verify: Vec<String>,
-    /// Patterns of the paths that it may touch; stories whose patterns overlap are not worked on at the same time.
+    /// Patterns of the paths that the story may change. Stories with overlapping patterns do not run at the same time.
     pub touches: Vec<String>,
-    /// A time limit of its own for an attempt.
+    /// The time limit for an attempt at this story, if it has its own.
     pub attempt_timeout: Option<Duration>,
-    /// Whether its source says that it is done.
+    /// Whether the source marks the story as done.
     pub done: bool,
 }

@@ -1,29 +1,29 @@
-//! The order between stories: `after` must name stories that exist, and never in a circle.
+//! The order of stories, and its checks: `after` must name existing stories, without cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Story, StoryId};
 
-/// In which order stories may start.
+/// The order in which stories may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Each after the one before it.
+    /// Each story after the one before it.
     #[default]
     List,
-    /// Each as soon as its `after` are done.
+    /// Each story as soon as those in its `after` are done.
     Graph,
 }
 
 impl Order {
-    /// The order of stories that do not say it otherwise: a list, unless one of them states `after`.
+    /// The default order: a graph if any story has an `after`, else a list.
     #[must_use]
     pub fn of(stories: &[Story]) -> Self {
         if stories.iter().any(|story| !story.after.is_empty()) { Order::Graph } else { Order::List }
     }
 }
 
-/// Whether two stories may touch the same path, by their patterns. The part of a pattern before its first wildcard decides, so
-/// patterns that only may overlap do.
+/// Whether two stories may change the same path, according to their patterns. Only the part of a pattern before its
+/// first wildcard is compared, so patterns that might overlap count as overlapping.
 #[must_use]
 pub fn overlap(one: &Story, other: &Story) -> bool {
     one.touches.iter().any(|left| other.touches.iter().any(|right| patterns_overlap(left, right)))
@@ -34,13 +34,13 @@ fn patterns_overlap(left: &str, right: &str) -> bool {
     left.starts_with(right) || right.starts_with(left)
 }
 
-/// The path before the first wildcard, without a slash at either end.
+/// The path before the first wildcard, without slashes at the ends.
 fn fixed_part(pattern: &str) -> &str {
     let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
     pattern[..end].trim_start_matches("./").trim_matches('/')
 }
 
-/// What is wrong with an order.
+/// What is wrong with the order of stories.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OrderProblem {
     /// Two stories have this id.
@@ -49,14 +49,14 @@ pub enum OrderProblem {
     Unknown {
         /// The story that waits.
         story: StoryId,
-        /// What it waits for.
+        /// The missing story.
         after: StoryId,
     },
     /// These stories wait for each other, in this order.
     Circle(Vec<StoryId>),
 }
 
-/// Finds the first problem in an order.
+/// Finds the first problem in the order of stories.
 ///
 /// # Errors
 /// The problem.
@@ -79,7 +79,7 @@ pub fn check(stories: &[Story]) -> Result<(), OrderProblem> {
     }
 }
 
-/// The stories that can be done in some order: all of them, unless there is a circle.
+/// The stories that can be done in some order: all of them, unless there is a cycle.
 fn orderable(stories: &[Story]) -> BTreeSet<&StoryId> {
     let mut waiting: BTreeMap<&StoryId, usize> = BTreeMap::new();
     let mut waiters: BTreeMap<&StoryId, Vec<&StoryId>> = BTreeMap::new();
@@ -105,7 +105,7 @@ fn orderable(stories: &[Story]) -> BTreeSet<&StoryId> {
     orderable
 }
 
-/// Follows dependencies that are not met until one repeats.
+/// Follows unmet dependencies until a story repeats.
 fn circle_from(stuck: &Story, known: &BTreeMap<&StoryId, &Story>, orderable: &BTreeSet<&StoryId>) -> Vec<StoryId> {
     let mut path: Vec<&StoryId> = Vec::new();
     let mut seen = BTreeSet::new();

@@ -1,28 +1,28 @@
-//! The lines of a Markdown file that matter here: headings and boxes, with the bytes of every mark.
+//! Splits a Markdown file into headings, check boxes and text, with the byte range of every check mark.
 
 use std::ops::Range;
 
 use crate::fence::Fence;
 
-/// A line that matters.
+/// One line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// Where it begins.
+    /// The byte offset of the line.
     pub offset: usize,
-    /// What it is.
+    /// The kind of line.
     pub kind: BlockKind<'a>,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockKind<'a> {
     /// `## Text`.
     Heading {
-        /// How many number signs.
+        /// The number of `#` characters.
         level: usize,
-        /// The text behind them.
+        /// The text after them.
         text: &'a str,
     },
     /// `- [ ] text`.
@@ -31,22 +31,22 @@ pub enum BlockKind<'a> {
     Text(&'a str),
 }
 
-/// A box with its text.
+/// A check box with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckBox<'a> {
-    /// How far it is indented.
+    /// The indentation in bytes.
     pub indent: usize,
-    /// Whether it stands in a code fence, where it is an example.
+    /// Whether the box is an example, for instance in a code fence.
     pub fenced: bool,
-    /// Whether it is ticked.
+    /// Whether the box is checked.
     pub done: bool,
-    /// The bytes to replace to tick it or to take the tick back; empty if there is nothing between the brackets.
+    /// The bytes to replace to check or uncheck the box; empty if there is nothing between the brackets.
     pub mark: Range<usize>,
-    /// What stands behind it.
+    /// The text after the box.
     pub text: &'a str,
 }
 
-/// Looks at a text line by line.
+/// Splits a text into blocks, one per line.
 pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let mut offset = 0;
     let mut fence = Fence::default();
@@ -57,7 +57,7 @@ pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
         let content = whole.trim_end_matches(['\n', '\r']);
         let bom = if at == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let content = &content[bom..];
-        // In a list a fence may be indented as deep as its item, or stand right behind its bullet.
+        // In a list, a fence may be indented as deep as its item, or follow directly after the bullet.
         let text = content.trim_start();
         let behind = bullet(text).map(str::trim_start).filter(|behind| behind.starts_with("```") || behind.starts_with("~~~"));
         let fenced = fence.takes(behind.unwrap_or(text)) | in_comment(&mut comment, content);
@@ -70,7 +70,7 @@ pub fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     })
 }
 
-/// Whether a line stands in a comment, which nobody sees who reads the file.
+/// Whether a line begins inside an HTML comment, which is invisible in the rendered file.
 fn in_comment(comment: &mut bool, line: &str) -> bool {
     let inside = *comment;
     match (line.rfind("<!--"), line.rfind("-->")) {
@@ -87,7 +87,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     ((1..=6).contains(&level) && text.starts_with([' ', '\t'])).then(|| (level, text.trim().trim_end_matches('#').trim_end()))
 }
 
-/// A bullet or a number, blanks, and a pair of brackets with at most one mark in it that is not the text of a link.
+/// Reads a bullet or number, blanks, and brackets with at most one character inside that are not the text of a link.
 fn check_box(line: &str, offset: usize, fenced: bool) -> Option<CheckBox<'_>> {
     let text = line.trim_start();
     let indent = line.len() - text.len();
@@ -106,7 +106,8 @@ fn check_box(line: &str, offset: usize, fenced: bool) -> Option<CheckBox<'_>> {
     let inner_at = offset + line.len() - brackets.len() + 1;
     let at = inner_at + if mark.is_empty() { 0 } else { inner.find(mark)? };
     let length = if mark.is_empty() { inner.chars().next().map_or(0, char::len_utf8) } else { mark.len() };
-    // `[1]` and `[a]` are references; they count as boxes for whoever counts brackets, and are left alone here.
+    // `[1]` and `[a]` are references. `openspec` counts them as boxes, so they are returned, but they are never
+    // changed.
     let foreign = mark.chars().any(|c| c.is_alphanumeric()) && !mark.eq_ignore_ascii_case("x");
     let fenced = fenced || foreign;
     Some(CheckBox { indent, fenced, done: mark == "x" || mark == "X", mark: at..at + length, text: rest.trim() })

@@ -1,4 +1,5 @@
-//! After a story: its marks say done, the marks of others say what they said before. Nothing else changes.
+//! Updates the marks in a source after a story has landed: marks the story as done and restores the marks of other
+//! stories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -6,34 +7,34 @@ use std::ops::Range;
 use super::{Kind, Mark, Page, marks};
 use crate::story::StoryId;
 
-/// Bytes to write in place of others.
+/// A replacement of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What is replaced.
+    /// The bytes to replace.
     pub at: Range<usize>,
-    /// By what.
+    /// The replacement.
     pub with: &'static str,
 }
 
-/// What is to be done to a source when a story lands.
+/// The changes to a source when a story lands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marking {
     /// The edits, in the order of the file.
     pub edits: Vec<Edit>,
-    /// Stories whose marks the agent had set though they were not its own.
+    /// Other stories whose marks the agent had set.
     pub strays: Vec<StoryId>,
-    /// The story had marks before, and they are gone: nothing can be set.
+    /// The marks of the story are gone, so they cannot be set.
     pub lost: bool,
 }
 
-/// Compares a source with what it was before the attempt.
+/// Compares a source with its state before the attempt.
 ///
 /// # Errors
-/// If the source cannot be read any more; a line of the form `file:line: what is wrong`.
+/// If the source can no longer be parsed; a line of the form `file:line: what is wrong`.
 pub fn mark_landed(kind: Kind, before: &Page, now: &Page, landed: &StoryId) -> Result<Marking, String> {
     let marks_before = marks(kind, before)?;
     let open: BTreeSet<&StoryId> = marks_before.iter().filter(|mark| !mark.done).map(|mark| &mark.story).collect();
-    // A story that was done stays so, whatever becomes of its words.
+    // A story that was done stays done, even if its text has changed.
     let was_done: BTreeSet<&StoryId> = marks_before.iter().map(|mark| &mark.story).filter(|story| !open.contains(story)).collect();
     let mut known = open_before(&marks_before);
     let marks_now = marks(kind, now)?;
@@ -56,7 +57,7 @@ pub fn mark_landed(kind: Kind, before: &Page, now: &Page, landed: &StoryId) -> R
     Ok(marking)
 }
 
-/// Whether nothing is left of what the marks of a story stood for.
+/// Whether none of a story's marks is left, so that its id now belongs to other text.
 fn is_another(before: &[Mark], now: &[Mark], story: &StoryId) -> bool {
     let texts =
         |marks: &[Mark]| -> BTreeSet<String> { marks.iter().filter(|mark| mark.story == *story).map(|mark| mark.text.clone()).collect() };
@@ -64,7 +65,7 @@ fn is_another(before: &[Mark], now: &[Mark], story: &StoryId) -> bool {
     !before.is_empty() && before.is_disjoint(&texts(now))
 }
 
-/// How many marks of a story and a text were open; the same words may stand there more than once.
+/// For each story and text, whether its marks were open, last one first. The same text may occur more than once.
 fn open_before(marks: &[Mark]) -> BTreeMap<(StoryId, String), Vec<bool>> {
     let mut known: BTreeMap<_, Vec<bool>> = BTreeMap::new();
     for mark in marks.iter().rev() {
@@ -73,20 +74,20 @@ fn open_before(marks: &[Mark]) -> BTreeMap<(StoryId, String), Vec<bool>> {
     known
 }
 
-/// Whether the mark was open; one that was not there was, for who adds a task has not done it.
+/// Whether the mark was open before. A new mark counts as open, because an agent that adds a task has not done it.
 fn take(known: &mut BTreeMap<(StoryId, String), Vec<bool>>, mark: &Mark) -> bool {
     known.get_mut(&(mark.story.clone(), mark.text.clone())).and_then(Vec::pop).unwrap_or(true)
 }
 
 impl Mark {
-    /// The edit that makes it say done, or not.
+    /// The edit that marks it as done or not done.
     #[must_use]
     pub fn set(&self, done: bool) -> Edit {
         Edit { at: self.at.clone(), with: if done { self.words.0 } else { self.words.1 } }
     }
 }
 
-/// The text with the edits made.
+/// Applies the edits to a text.
 #[must_use]
 pub fn apply(text: &str, edits: &[Edit]) -> String {
     let mut result = String::with_capacity(text.len() + edits.len());

@@ -1,7 +1,8 @@
-//! Stories from where people already keep them. Pure: texts in, stories and marks out.
+//! Reads stories from files of other tools, such as OpenSpec, spec-kit or a Markdown plan. Pure: takes texts, returns
+//! stories and marks.
 //!
-//! A source has one file whose marks say what is done (boxes, or `passes` in a `prd.json`), and files beside it that are for
-//! the prompt. Checkpoints decide what is done; the marks follow them.
+//! A source has one main file whose marks say which stories are done (check boxes, or `passes` in a `prd.json`), and
+//! other files that go into the prompt. The checkpoints decide what is done; git-ralph updates the marks accordingly.
 
 mod markdown;
 mod marking;
@@ -22,19 +23,19 @@ use serde::{Deserialize, Serialize};
 use self::markdown::{BlockKind, blocks};
 use super::{Story, StoryId};
 
-/// What a source is, told by its content.
+/// The kind of a source, recognised by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A change folder of OpenSpec.
+    /// An OpenSpec change folder.
     OpenSpec,
-    /// A feature folder of spec-kit.
+    /// A spec-kit feature folder.
     SpecKit,
     /// A `prd.json`.
     Prd,
     /// A Markdown plan with tasks or iterations.
     Plan,
-    /// A file with boxes.
+    /// A file with check boxes.
     Checklist,
 }
 
@@ -50,57 +51,57 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A text with the name that people and errors call it.
+/// A text with its name for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its path.
+    /// The path.
     pub name: String,
-    /// What is in it.
+    /// The content.
     pub text: String,
 }
 
-/// Everything of a source that is read.
+/// All files of a source that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Material {
-    /// What it is.
+    /// The kind of source.
     pub kind: Kind,
-    /// The file with the marks.
+    /// The main file, which has the marks.
     pub main: Page,
-    /// Files beside it, for the prompt.
+    /// Other files, for the prompt.
     pub beside: Vec<Page>,
 }
 
-/// What a source says.
+/// The content of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sourced {
-    /// What a person calls the change.
+    /// The title of the change.
     pub title: Option<String>,
-    /// What every story's prompt carries.
+    /// Text for the prompt of every story.
     pub context: Option<String>,
     /// Gates for every story.
     pub verify: Vec<String>,
     /// The stories, in the order in which they are to be done.
     pub stories: Vec<Story>,
-    /// What is worth saying about it.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
-/// A place that says whether something is done.
+/// A place in the file that says whether something is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The story that it belongs to.
+    /// The story that the mark belongs to.
     pub story: StoryId,
-    /// What tells it apart from others of the story.
+    /// The text that distinguishes it from other marks of the story.
     pub text: String,
-    /// Whether it says done.
+    /// Whether it is marked as done.
     pub done: bool,
-    /// Its bytes.
+    /// The byte range of the mark.
     pub at: Range<usize>,
-    /// What is written there for done and for not done.
+    /// The texts for done and for not done.
     pub words: (&'static str, &'static str),
 }
 
-/// Tells what a file is by what is in it.
+/// Recognises the kind of a file by its content.
 ///
 /// # Errors
 /// What was expected.
@@ -131,7 +132,7 @@ pub fn kind_of(page: &Page) -> Result<Kind, String> {
 }
 
 impl Material {
-    /// The stories and what goes with them.
+    /// Reads the stories, the context and the gates.
     ///
     /// # Errors
     /// A line of the form `file:line: what is wrong`.
@@ -150,7 +151,7 @@ impl Material {
         Ok(sourced)
     }
 
-    /// The stories that it says are done.
+    /// The stories that are marked as done.
     ///
     /// # Errors
     /// A line of the form `file:line: what is wrong`.
@@ -159,7 +160,7 @@ impl Material {
     }
 }
 
-/// Every mark of a file.
+/// All marks of a file.
 ///
 /// # Errors
 /// A line of the form `file:line: what is wrong`.
@@ -183,7 +184,7 @@ fn order_words(problem: &super::OrderProblem) -> String {
     }
 }
 
-/// A story under way: a heading with the boxes below it.
+/// A story while it is being read: a heading with the boxes below it.
 #[derive(Clone, Debug)]
 struct Section<'a> {
     id: String,
@@ -198,7 +199,7 @@ impl<'a> Section<'a> {
         Section { id: id.into(), title, line, boxes: Vec::new(), text: String::new() }
     }
 
-    /// Whether all of it is ticked.
+    /// Whether all boxes are checked.
     fn is_done(&self) -> bool {
         !self.boxes.is_empty() && self.boxes.iter().all(|found| found.done)
     }
@@ -233,7 +234,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A text cut to what a prompt can carry, with the place of the rest.
+/// The text of a page, cut to what fits into a prompt, with a reference to the file for the rest.
 fn carried(page: &Page, longest: usize) -> String {
     let text = page.text.trim_start_matches('\u{feff}').trim();
     if text.len() <= longest {
@@ -242,7 +243,7 @@ fn carried(page: &Page, longest: usize) -> String {
     format!("{}\n\n(the rest is in {})", text[..text.floor_char_boundary(longest)].trim_end(), page.name)
 }
 
-/// Hands out ids; one that is taken gets a number.
+/// Assigns unique ids; a repeated id gets a number.
 #[derive(Debug, Default)]
 struct Ids(BTreeMap<String, u32>);
 
@@ -255,7 +256,7 @@ impl Ids {
             return wanted;
         }
         let numbered = format!("{wanted}-{count}");
-        // Somebody may be called like that already.
+        // The numbered id may exist already.
         if self.0.contains_key(&numbered) { self.next(numbered) } else { self.register(numbered) }
     }
 
@@ -265,7 +266,7 @@ impl Ids {
     }
 }
 
-/// A word for a ref or an option, made of a sentence.
+/// Turns a sentence into a short word that is suitable for a ref or an option.
 fn slug(text: &str) -> String {
     const LONGEST: usize = 48;
     let mut slug = String::new();

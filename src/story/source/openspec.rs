@@ -1,4 +1,5 @@
-//! An OpenSpec change: the groups of `tasks.md` are stories; proposal, design and scenarios go into their prompts.
+//! Reads an OpenSpec change: the groups in `tasks.md` are stories; proposal, design and scenarios go into their
+//! prompts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,9 +8,9 @@ use super::markdown::{BlockKind, blocks};
 use super::{Ids, Mark, Material, Page, Section, Sourced, carried, slug};
 use crate::story::Story;
 
-/// How much of proposal and design a prompt carries.
+/// How many bytes of the proposal and of the design go into a prompt.
 const LONGEST_PAGE: usize = 48 * 1024;
-/// How much of the scenarios a prompt carries.
+/// How many bytes of scenarios go into a prompt.
 const LONGEST_SCENARIOS: usize = 24 * 1024;
 
 /// The number and title of a group: `1. Set up`.
@@ -21,7 +22,7 @@ pub(super) fn group(heading: &str) -> Option<(&str, &str)> {
     (numbered && !(title.is_empty() && digits < heading.len())).then_some((number, title))
 }
 
-/// Done and all boxes as `openspec` counts them: those in code fences too, whatever the headings.
+/// The number of checked boxes and of all boxes, counted like `openspec`: under any heading, and even in code fences.
 #[must_use]
 pub fn count(text: &str) -> (usize, usize) {
     blocks(text).fold((0, 0), |(done, all), block| match block.kind {
@@ -99,7 +100,7 @@ fn context(beside: &[Page]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// One scenario of a specification, with the requirement that it belongs to.
+/// A scenario of a specification, with the requirement that it belongs to.
 struct Scenario {
     file: String,
     requirement: String,
@@ -134,7 +135,7 @@ fn scenarios(beside: &[Page]) -> Vec<Scenario> {
     found
 }
 
-/// The words of a text that mean something.
+/// The significant words of a text.
 fn words(text: &str) -> BTreeSet<String> {
     const COMMON: [&str; 24] = [
         "with",
@@ -165,12 +166,12 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(|c: char| !c.is_alphanumeric())
         .map(str::to_lowercase)
         .filter(|word| word.chars().count() > 3 && !COMMON.contains(&word.as_str()))
-        // So that "priority" finds "priorities" and "filtered" finds "filter".
+        // Cut to six letters, so that "priority" matches "priorities" and "filtered" matches "filter".
         .map(|word| word.chars().take(6).collect())
         .collect()
 }
 
-/// The scenarios that a story's tasks touch, the most touched first, and where the rest are.
+/// The scenarios that share words with a story's tasks, best match first, and where to find the rest.
 fn prompt(story: &Story, scenarios: &[Scenario]) -> String {
     let about = words(&format!("{} {}", story.title, story.tasks.join(" ")));
     let mut touched: Vec<(usize, &Scenario)> =

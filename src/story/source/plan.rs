@@ -1,12 +1,13 @@
-//! A Markdown plan: `### Task N: …` sections are stories, `## Validation Commands` are gates; and plain lists of boxes.
+//! Reads a Markdown plan, whose `### Task N: …` sections are stories and whose `## Validation Commands` are gates; also
+//! reads plain check lists.
 
 use super::markdown::{BlockKind, blocks};
 use super::{Ids, Mark, Material, Page, Section, Sourced, slug};
 
-/// How much of what stands before the first task a prompt carries.
+/// How many bytes of the text before the first task go into a prompt.
 const LONGEST_CONTEXT: usize = 48 * 1024;
 
-/// The number and title of a task: `Task 1: Set up`.
+/// The keyword, number and title of a task: `Task 1: Set up`.
 pub(super) fn task(heading: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = heading.split_once([' ', '\t'])?;
     let known = ["task", "iteration"].iter().any(|word| kind.eq_ignore_ascii_case(word));
@@ -14,14 +15,14 @@ pub(super) fn task(heading: &str) -> Option<(&str, &str, &str)> {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
     let number = rest[..end].trim_end_matches('.');
     let behind = rest[end..].trim_start();
-    // `Task 5 (optional): …`
+    // Skips an aside: `Task 5 (optional): …`
     let behind = behind.strip_prefix('(').and_then(|aside| aside.split_once(')')).map_or(behind, |(_, behind)| behind.trim_start());
     let dotted = rest[..end].ends_with('.').then_some(behind);
     let title = behind.strip_prefix([':', '-', '–', '—']).or(dotted).or_else(|| behind.is_empty().then_some(""))?;
     (known && number.starts_with(|c: char| c.is_ascii_digit())).then_some((kind, number, title.trim()))
 }
 
-/// A plan taken apart.
+/// The parts of a plan.
 #[derive(Default)]
 struct Plan<'a> {
     title: Option<&'a str>,
@@ -31,7 +32,7 @@ struct Plan<'a> {
     notes: Vec<(usize, String)>,
 }
 
-/// Where a line belongs.
+/// The part of the plan that a line belongs to.
 enum Part {
     Before,
     Gates,
@@ -93,7 +94,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A command in a list: in backticks, or as it stands.
+/// A command in a list, either in backticks or the whole item.
 fn command(line: &str) -> Option<String> {
     let text = line.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -127,7 +128,7 @@ pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
     Ok(marks.concat())
 }
 
-/// Each top-level box is a story; what is nested below it are its tasks.
+/// Reads a check list: each top-level box is a story, and the boxes nested below it are its tasks.
 fn items(text: &str) -> Vec<Section<'_>> {
     let mut items: Vec<Section<'_>> = Vec::new();
     let mut ids = Ids::default();
@@ -135,7 +136,7 @@ fn items(text: &str) -> Vec<Section<'_>> {
     for block in blocks(text) {
         let found = match block.kind {
             BlockKind::Box(found) if !found.fenced => found,
-            // What stands below a heading or a bullet without a box does not belong to the box before it.
+            // Text below a heading, or below a bullet without a box, does not belong to the previous box.
             BlockKind::Heading { .. } => {
                 top = None;
                 continue;
@@ -170,7 +171,7 @@ fn items(text: &str) -> Vec<Section<'_>> {
     items
 }
 
-/// What a box calls itself, `1.2` or `T001`, else a word made of its text.
+/// The label at the start of a box's text, such as `1.2` or `T001`, or else a slug of the text.
 fn name(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default().trim_end_matches([':', '.', ')']);
     let numbered = first.chars().any(|c| c.is_ascii_digit())
@@ -183,7 +184,7 @@ pub(super) fn read_checklist(material: &Material) -> Result<Sourced, String> {
     let page = &material.main;
     let story = |item: &Section<'_>| {
         let mut story = item.story(page)?;
-        // Its own box is its title.
+        // The story's own box is its title, not a task.
         story.tasks.remove(0);
         story.done = item.boxes.first().is_some_and(|own| own.done);
         Ok(story)

@@ -1,4 +1,4 @@
-//! A `prd.json`: `userStories` by priority; `passes` says what is done.
+//! Reads a `prd.json`: its `userStories` by priority, of which those with `passes` are done.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use super::{Mark, Material, Page, Sourced};
 use crate::json::{Json, Outline};
 use crate::story::{Story, StoryId};
 
-/// A text, or a number as text.
+/// A string, or a number as a string.
 fn word(value: Option<Json<'_>>) -> Option<String> {
     let value = value?;
     value.text().map(std::borrow::Cow::into_owned).or_else(|| value.number().map(|number| number.to_string()))
 }
 
-/// A list of words; a word alone is a list of one.
+/// A list of strings; a single string is a list of one.
 fn list(value: Option<Json<'_>>) -> Vec<String> {
     let mut items: Vec<String> = word(value).into_iter().collect();
     if let Some(value) = value {
@@ -21,12 +21,12 @@ fn list(value: Option<Json<'_>>) -> Vec<String> {
     items
 }
 
-/// Whether a user story passes; some write the word or a number.
+/// Whether a user story passes. Some files have a string or a number here.
 fn passes(story: Json<'_>) -> bool {
     story.at("passes").is_some_and(|value| value.is_true() || value.count() == Some(1) || value.text().is_some_and(|text| text == "true"))
 }
 
-/// One user story, with its place in the text.
+/// One user story, with its line in the file.
 struct UserStory<'a> {
     json: Json<'a>,
     id: StoryId,
@@ -91,7 +91,7 @@ pub(super) fn marks(page: &Page) -> Result<Vec<Mark>, String> {
     let mark = |story: UserStory<'_>| {
         let (at, words): (Range<usize>, _) = match story.json.at("passes") {
             Some(passes) => (passes.span_in(&page.text), ("true", "false")),
-            // There is none yet: it goes behind the opening brace.
+            // A missing `passes` is inserted after the opening brace.
             None => {
                 let start = story.json.span_in(&page.text).start + 1;
                 (start..start, ("\"passes\": true, ", ""))

@@ -1,10 +1,10 @@
-//! A spec-kit feature: the phases of `tasks.md` are stories; their order and `[P]` become `after`.
+//! Reads a spec-kit feature: the phases in `tasks.md` are stories, and their order and `[P]` marks determine `after`.
 
 use super::markdown::{BlockKind, blocks};
 use super::{Ids, Mark, Material, Page, Section, Sourced, carried, slug};
 use crate::story::StoryId;
 
-/// How much of specification and plan a prompt carries.
+/// How many bytes of the specification and of the plan go into a prompt.
 const LONGEST_PAGE: usize = 48 * 1024;
 
 /// The number and title of a phase: `Phase 3: User Story 1 - Sign in (Priority: P1)`.
@@ -20,14 +20,14 @@ pub(super) fn phase(heading: &str) -> Option<(&str, &str)> {
     (end > 0).then_some((&rest[..end], title))
 }
 
-/// What comes before what.
+/// The role of a phase, which determines its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Set-up and foundation: everything behind it waits for it.
+    /// Set-up and foundation: all later phases wait for it.
     Ground,
     /// A user story.
     User,
-    /// Polish: waits for everything before it.
+    /// Polish: waits for all phases before it.
     Rest,
 }
 
@@ -37,13 +37,13 @@ struct Phase<'a> {
 }
 
 impl Phase<'_> {
-    /// Whether it may be worked on beside the user story before it: its first task is marked `[P]`.
+    /// Whether the phase may run at the same time as the user story before it, because its first task is marked `[P]`.
     fn is_parallel(&self) -> bool {
         self.section.boxes.first().is_some_and(|first| first.text.contains("[P]"))
     }
 }
 
-/// The number of a user story, if a phase is one.
+/// The number of the user story, if the phase is one.
 fn user_story(title: &str) -> Option<String> {
     let at = title.to_ascii_lowercase().find("user story ")?;
     let rest = &title[at + "user story ".len()..];

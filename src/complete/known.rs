@@ -1,4 +1,4 @@
-//! What a repository knows that can be typed: changes, stories, agents. What cannot be read is left out.
+//! Finds the changes, stories and agents of a repository for completion. Unreadable files are left out.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use crate::git::{Git, worktree_id};
 use crate::run::{ChangeReader, LoadedChange, RunDir, RunState, Store, openspec_changes, read_config};
 use crate::story::{ChangeName, Story};
 
-/// Which changes can be named.
+/// Which changes to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All of them.
+    /// All changes.
     Any,
-    /// Those with an open run.
+    /// Changes with an open run.
     Open,
-    /// Those that have ever been run.
+    /// Changes that have ever been run.
     Run,
-    /// Those that have a file.
+    /// Changes with a change file.
     WithFile,
-    /// Those that are only in OpenSpec's folder.
+    /// Changes that exist only in OpenSpec's folder.
     WithoutFile,
 }
 
-/// A repository, and the change that the line names.
+/// A repository, and the change that the command line names.
 pub struct Known {
     environment: Environment,
     spot: Option<Spot>,
@@ -36,7 +36,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// What is known here.
+    /// Finds the repository; `named` is the change on the command line.
     pub fn new(environment: Environment, named: Option<String>) -> Self {
         Known { spot: find(&environment), environment, named }
     }
@@ -63,7 +63,7 @@ impl Known {
         })
     }
 
-    /// Like [`Store::open_runs`], but a journal that cannot be read hides no other.
+    /// Like [`Store::open_runs`], but an unreadable journal does not hide other runs.
     fn open_runs(&self) -> Option<Vec<(RunDir, RunState)>> {
         let store = self.store()?;
         let last = store.changes_with_runs().ok()?.into_iter().filter_map(|name| store.last(&name).ok()?);
@@ -75,7 +75,8 @@ impl Known {
         ChangeReader::new(self.store()?, top, self.environment.cwd.clone()).load(name).ok()
     }
 
-    /// The change that the line names or means: that of the open run of this work tree, or the only one there is.
+    /// The change that the command line names or implies: that of the open run in this work tree, or the only change
+    /// there is.
     fn change(&self) -> Option<ChangeName> {
         if let Some(named) = &self.named {
             return named.parse().ok();
@@ -92,7 +93,7 @@ impl Known {
         self.open_runs()?.into_iter().find(|(_, state)| state.opening.as_ref().is_some_and(|opening| opening.worktree == here))
     }
 
-    /// The stories of the change, as its source has them; those that only its last run knows come last.
+    /// The stories of the change, as in its source. Stories that only the last run knows come last.
     pub fn stories(&self) -> Vec<CompletionCandidate> {
         let Some(name) = self.change() else { return Vec::new() };
         let mut stories = self.stories_of(&name).unwrap_or_default();
@@ -121,7 +122,7 @@ impl Known {
         Some(self.load(name)?.change(None).ok()?.stories)
     }
 
-    /// The agents that are known by name, and those of the user's own: the one question that git must be asked.
+    /// The known agents and the user's own. Only this completion needs a git call.
     pub fn agents(&self) -> Vec<CompletionCandidate> {
         let config = self.config().unwrap_or_default();
         let own: BTreeSet<&str> = config.subsections_with("cmd").collect();

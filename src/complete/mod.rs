@@ -1,7 +1,7 @@
-//! What can come next on the command line: answers a shell at once, and without a word of its own.
+//! Shell completion: prints the possible values of a word on the command line. Must be fast and print nothing else.
 //!
-//! `GIT_RALPH_COMPLETE=<n> git-ralph -- <words>` prints a line for each thing that word `n` can be, counted from the program's
-//! name, which is word 0: the value, and behind a tab what it means. The files in `completions/` ask.
+//! `GIT_RALPH_COMPLETE=<n> git-ralph -- <words>` prints one line per possible value of word `n`, where word 0 is the
+//! program name. Each line has the value, a tab and its meaning. The scripts in `completions/` call this.
 
 mod known;
 mod repository;
@@ -18,13 +18,13 @@ use crate::config::{Environment, KEYS, completion_word};
 use crate::report::clean;
 use known::{Known, Which};
 
-/// The answer, if a shell has asked.
+/// The completions, if a shell asked for them.
 #[must_use]
 pub fn answer() -> Option<String> {
     let at = completion_word()?;
     let mut words = std::env::args_os().skip(1);
     words.next().filter(|word| word == "--")?;
-    // Whatever goes wrong: in the middle of somebody's line is no place to say so.
+    // Errors are silent, because a message would appear in the middle of the user's command line.
     panic::set_hook(Box::new(|_| ()));
     let lines = panic::catch_unwind(|| lines(at, words.collect()));
     Some(lines.ok().flatten().unwrap_or_default())
@@ -40,7 +40,7 @@ fn lines(at: usize, mut words: Vec<OsString>) -> Option<String> {
     let cli = Cli::command();
     let known = Arc::new(Known::new(environment, named_change(&cli, at, &words)));
     let mut found = complete(&mut with_candidates(cli, &known), words, at, Some(&cwd)).ok()?;
-    // As git has it: options are offered to those who have typed a dash, or where there is nothing else.
+    // Like git, offers options only after a dash, or if there is nothing else.
     let is_option = |candidate: &CompletionCandidate| candidate.get_value().as_encoded_bytes().starts_with(b"-");
     if typed.is_empty() && !found.iter().all(is_option) {
         found.retain(|candidate| !is_option(candidate));
@@ -48,7 +48,7 @@ fn lines(at: usize, mut words: Vec<OsString>) -> Option<String> {
     Some(found.iter().filter_map(line).collect())
 }
 
-/// A value that is not text, or has more than one line, cannot be told.
+/// The output line of a candidate. A value that is not UTF-8 or contains control characters cannot be printed.
 fn line(candidate: &CompletionCandidate) -> Option<String> {
     let value = candidate.get_value().to_str().filter(|value| !value.contains(char::is_control))?;
     let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
@@ -56,8 +56,8 @@ fn line(candidate: &CompletionCandidate) -> Option<String> {
     Some(if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") })
 }
 
-/// The change that is named elsewhere on the line: by `--change`, or as the first word of the command's that is neither an option nor its
-/// value.
+/// The change that is named elsewhere on the command line: by `--change`, or as the first argument that is neither an
+/// option nor its value.
 fn named_change(cli: &Command, at: usize, words: &[OsString]) -> Option<String> {
     let mut rest = words.iter().enumerate().skip(1);
     let command = rest.find_map(|(_, word)| cli.find_subcommand(word))?;
@@ -78,7 +78,7 @@ fn named_change(cli: &Command, at: usize, words: &[OsString]) -> Option<String> 
     None
 }
 
-/// The value of `--change`, unless it is the word that is being typed.
+/// The value of `--change`, unless it is the word being completed.
 fn change_option(at: usize, words: &[OsString]) -> Option<String> {
     let (mut is_value, mut found) = (false, None);
     for (n, word) in words.iter().enumerate() {
@@ -91,7 +91,7 @@ fn change_option(at: usize, words: &[OsString]) -> Option<String> {
     found.map(str::to_owned)
 }
 
-/// Whether the word behind this option is its value.
+/// Whether the word after this option is its value.
 fn takes_next(command: &Command, option: &str) -> bool {
     let of_option = |arg: &&Arg| match option.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -100,7 +100,7 @@ fn takes_next(command: &Command, option: &str) -> bool {
     command.get_arguments().find(of_option).is_some_and(|arg| arg.get_action().takes_values())
 }
 
-/// The command line, knowing what this repository knows.
+/// The clap command with candidates from this repository.
 fn with_candidates(cli: Command, known: &Arc<Known>) -> Command {
     let commands: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     commands
@@ -115,7 +115,7 @@ fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
         ("resume" | "finish" | "abort" | "undo" | "stop" | "hint" | "skip" | "retry" | "done", "change") => {
             arg.add(ArgValueCandidates::new(move || known.changes(Which::Open)))
         }
-        // A story can be named alone.
+        // `log` also takes a story alone.
         ("log", "change") => {
             arg.add(ArgValueCandidates::new(move || known.changes(Which::Run).into_iter().chain(known.stories()).collect()))
         }
@@ -130,7 +130,7 @@ fn with_candidates_for(command: &str, arg: Arg, known: &Arc<Known>) -> Arg {
     }
 }
 
-/// The option of a setting whose value is one of a few words.
+/// Adds candidates to the option of a setting whose value is one of a few words.
 fn with_words(arg: Arg) -> Arg {
     let words = KEYS.iter().find(|key| key.option.is_some() && arg.get_id() == key.id).map_or(&[][..], |key| key.words);
     if words.is_empty() {
@@ -140,7 +140,7 @@ fn with_words(arg: Arg) -> Arg {
     arg.add(ArgValueCandidates::new(told))
 }
 
-/// A candidate with what there is to say about it.
+/// A candidate with its description.
 fn candidate(value: impl AsRef<OsStr>, help: Option<String>) -> CompletionCandidate {
     CompletionCandidate::new(value.as_ref()).help(help.map(Into::into))
 }

@@ -1,4 +1,4 @@
-//! Where we are, without asking git: good enough for suggestions, and ten times as fast.
+//! Finds the repository without calling git: accurate enough for completion, and ten times as fast.
 
 use crate::config::Environment;
 use crate::git::Spot;

@@ -1,4 +1,4 @@
-//! Where the shipped files belong: below a prefix, or with one user.
+//! The directories for the manual pages and completion scripts, below a prefix or for a single user.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use super::{COMPLETIONS, Installed, PAGES};
 use crate::config::Environment;
 use crate::error::Problem;
 
-/// The directories that the files go to.
+/// The directories that the files are installed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Above `man1` and `man5`.
+    /// The parent of `man1` and `man5`.
     pub man: PathBuf,
-    /// Where bash-completion's loader looks.
+    /// Searched by bash-completion's loader.
     pub bash: PathBuf,
     /// On zsh's fpath.
     pub zsh: PathBuf,
-    /// Where fish looks for completions.
+    /// Searched by fish for completions.
     pub fish: PathBuf,
-    /// What fish reads when it starts.
+    /// Read by fish when it starts.
     pub fish_start: PathBuf,
 }
 
 impl Places {
-    /// As packages have it.
+    /// The directories below a prefix, as in packages.
     #[must_use]
     pub fn below(prefix: &Path) -> Self {
         let share = prefix.join("share");
@@ -35,10 +35,11 @@ impl Places {
         }
     }
 
-    /// With one user: the manual beside the program where that can be written, everything else at home.
+    /// The directories for one user: the manual next to the program if that is writable, everything else in the home
+    /// directory.
     ///
     /// # Errors
-    /// If there is no home.
+    /// If HOME is not set.
     pub fn of_user(environment: &Environment) -> Result<Self, Problem> {
         let [data, config] = Self::own_directories(environment)?;
         let beside = beside_program(environment).filter(|dir| is_writable(dir));
@@ -54,7 +55,7 @@ impl Places {
     /// The user's own directories, for data and for configuration.
     ///
     /// # Errors
-    /// If there is no home.
+    /// If HOME is not set.
     pub fn own_directories(environment: &Environment) -> Result<[PathBuf; 2], Problem> {
         let home = environment.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         let home = home.ok_or_else(|| Problem::fatal("HOME is not set").hint("git ralph setup --prefix /usr/local"))?;
@@ -65,10 +66,10 @@ impl Places {
         Ok([("XDG_DATA_HOME", ".local/share"), ("XDG_CONFIG_HOME", ".config")].map(of))
     }
 
-    /// Every place in which an earlier `setup` of this user may have put something.
+    /// All directories in which an earlier `setup` by this user may have installed files.
     ///
     /// # Errors
-    /// If there is no home.
+    /// If HOME is not set.
     pub fn all_of_user(environment: &Environment) -> Result<Vec<Self>, Problem> {
         let places = Self::of_user(environment)?;
         let share = places.bash.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Places {
         Ok([places].into_iter().chain(others).collect())
     }
 
-    /// Every file with the path that it goes to.
+    /// All files with their paths.
     #[must_use]
     pub fn files(&self) -> Vec<Installed> {
         let page = |name: &str| self.man.join(format!("man{}", name.rsplit('.').next().unwrap_or_default())).join(name);
@@ -96,7 +97,7 @@ impl Places {
         }
     }
 
-    /// Whether `man` finds the pages by itself: it looks beside every `bin` on PATH.
+    /// Whether `man` finds the pages without configuration: it searches next to every `bin` on PATH.
     #[must_use]
     pub fn man_is_found(&self, environment: &Environment) -> bool {
         let path = environment.path();
@@ -105,18 +106,18 @@ impl Places {
     }
 }
 
-/// The manual that belongs to a directory of programs.
+/// The manual directory that belongs to a `bin` directory.
 fn man_of(bin: &Path) -> Option<PathBuf> {
     bin.ends_with("bin").then(|| Some(bin.parent()?.join("share/man")))?
 }
 
-/// The manual beside the program, as it is found on PATH.
+/// The manual directory next to the program on PATH.
 fn beside_program(environment: &Environment) -> Option<PathBuf> {
     let found = which::which_in("git-ralph", Some(environment.path()), &environment.cwd).ok()?;
     man_of(found.parent()?)
 }
 
-/// Whether files can be put there, the directory made where it is missing.
+/// Whether files can be created in the directory, or the directory itself if it is missing.
 fn is_writable(dir: &Path) -> bool {
     let existing = dir.ancestors().find(|dir| dir.symlink_metadata().is_ok());
     existing.is_some_and(|dir| dir.is_dir() && rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok())

@@ -1,4 +1,4 @@
-//! One installed file: only what is ours is ever replaced or removed.
+//! One installed file. Only files of git-ralph are ever replaced or removed.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,36 +7,33 @@ use std::path::{Path, PathBuf};
 
 use crate::safe_read;
 
-/// In every shipped file, of every version: a file without it is somebody else's.
+/// This text is in the shipped files of every version. A file without it does not belong to git-ralph.
 const MARK: &str = "Part of git-ralph";
 
-/// A file, and what it is to hold.
+/// A file to install.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// Where it belongs.
+    /// Its path.
     pub path: PathBuf,
-    /// All of it.
+    /// Its whole content.
     pub text: &'static str,
 }
 
-/// What is at its path.
+/// What exists at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
     Missing,
-    /// The file as it should be.
+    /// The file of this version.
     Current,
     /// The file of another version.
     Other,
-    /// Something that is not ours: other content, a link, a directory.
+    /// Something that does not belong to git-ralph: other content, a symbolic link, a directory.
     Foreign,
 }
 
 impl Installed {
-    /// What is there now.
-    ///
-    /// # Errors
-    /// If that cannot be told.
+    /// Finds out what exists at the path.
     pub fn state(&self) -> io::Result<State> {
         match self.path.symlink_metadata() {
             Ok(meta) if !meta.is_file() => return Ok(State::Foreign),
@@ -54,10 +51,7 @@ impl Installed {
         })
     }
 
-    /// Puts it there; under its name there is always a whole file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Writes the file atomically, so that there is always a complete file at the path.
     pub fn write(&self) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(dir)?;
@@ -67,10 +61,7 @@ impl Installed {
         new.persist(&self.path).map(drop).map_err(|error| error.error)
     }
 
-    /// Takes it away.
-    ///
-    /// # Errors
-    /// If it cannot be removed.
+    /// Removes the file.
     pub fn remove(&self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }

@@ -1,4 +1,4 @@
-//! The manual and shell completion as files: what is shipped, where it belongs, how it gets there and goes again.
+//! Installs and removes manual pages and completion scripts: which files, where, and how.
 
 mod directories;
 mod file;

@@ -1,4 +1,5 @@
-//! What `setup` of one user has put outside of that user's own directories: nothing else is removed from there.
+//! Records the files that one user's `setup` has installed outside of the user's own directories. Only these are
+//! removed from there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,16 +15,16 @@ use crate::safe_read;
 #[derive(Debug)]
 pub struct Record {
     file: PathBuf,
-    /// The user's own directories: what is ours in them was put there by this user.
+    /// The user's own directories. Files of git-ralph in them were installed by this user.
     own: [PathBuf; 2],
     paths: BTreeSet<PathBuf>,
 }
 
 impl Record {
-    /// What is recorded for this user.
+    /// Reads this user's record.
     ///
     /// # Errors
-    /// If there is no home.
+    /// If HOME is not set.
     pub fn of_user(environment: &Environment) -> Result<Self, Problem> {
         let own = Places::own_directories(environment)?;
         let file = own[0].join("git-ralph/installed");
@@ -31,13 +32,13 @@ impl Record {
         Ok(Record { paths: text.lines().map(PathBuf::from).collect(), own, file })
     }
 
-    /// Where it is kept.
+    /// The path of the record.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether this user's `setup` has put a file there.
+    /// Whether this user's `setup` has installed the file at this path.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
         self.is_own(path) || self.paths.contains(path)
@@ -47,10 +48,7 @@ impl Record {
         self.own.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// Takes down what was written; says whether that has changed the record.
-    ///
-    /// # Errors
-    /// If it cannot be saved.
+    /// Records files that were written. Returns whether the record has changed.
     pub fn add<'a>(&mut self, written: impl Iterator<Item = &'a Path>) -> io::Result<bool> {
         let foreign: Vec<PathBuf> = written.filter(|path| !self.is_own(path)).map(Path::to_owned).collect();
         if foreign.iter().all(|path| self.paths.contains(path)) {
@@ -64,7 +62,7 @@ impl Record {
         fs::write(&self.file, lines).map(|()| true)
     }
 
-    /// Forgets everything, now that it is removed.
+    /// Deletes the record, after its files have been removed.
     pub fn discard(&self) {
         let _ = fs::remove_file(&self.file);
         let _ = self.file.parent().map(fs::remove_dir);

@@ -1,11 +1,11 @@
-//! What is shipped: the files of `man/` and `completions/`, as they are in the repository.
+//! The files that are part of the program: the contents of `man/` and `completions/` in the repository.
 
 /// A file that is part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
     /// Its name in the repository.
     pub name: &'static str,
-    /// All of it.
+    /// Its whole content.
     pub text: &'static str,
 }
 
@@ -15,7 +15,7 @@ macro_rules! shipped {
     };
 }
 
-/// The pages of the manual.
+/// The manual pages.
 pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph.1",
     "git-ralph-abort.1",
@@ -43,6 +43,6 @@ pub const PAGES: &[Shipped] = &shipped!("man":
     "git-ralph-worker.1",
 );
 
-/// What tells shells to ask us.
+/// The completion scripts, which make shells call git-ralph.
 pub const COMPLETIONS: &[Shipped] =
     &shipped!("completions": "git-ralph.bash", "_git-ralph", "_git_ralph", "git-ralph.fish", "git-ralph.conf.fish");

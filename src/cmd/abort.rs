@@ -1,4 +1,4 @@
-//! `git ralph abort`: everything as before the start; what the run did stays under a ref.
+//! `git ralph abort`: restores the state from before the start. The work of the run stays under a ref.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::cli::Abort;
 use crate::config::Environment;
 use crate::error::ExitStatus;
 
-/// Gives a run up.
+/// Aborts a run.
 pub async fn run(args: &Abort, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;

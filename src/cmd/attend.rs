@@ -1,4 +1,4 @@
-//! While the loop works: the screen is kept up to date, `q` asks to stop, and Ctrl-Z suspends the agents too.
+//! While the loop works: updates the live view, stops on `q`, and suspends the agents on Ctrl-Z.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::process::{StopHandle, Suspension, Urgency};
 use crate::run::Live;
 
-/// How often the screen is looked after.
+/// How often the live view is updated.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Attends to the terminal for as long as it is polled.
+/// Handles the terminal while it is polled.
 ///
 /// # Errors
-/// If signals cannot be listened to.
+/// If signal handlers cannot be installed.
 pub async fn attend(live: Option<Rc<dyn Live>>, stop: StopHandle) -> io::Result<Infallible> {
     let mut suspension = Suspension::listen()?;
     let mut beats = tokio::time::interval(BEAT);

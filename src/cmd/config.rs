@@ -1,4 +1,4 @@
-//! `git ralph config`: every setting as it holds here, and where it was set.
+//! `git ralph config`: lists the effective settings and where each was set.
 
 use anyhow::{Error, Result};
 
@@ -13,7 +13,7 @@ use crate::run::LoadedChange;
 use crate::shell_word::quoted;
 use crate::story::ChangeName;
 
-/// Lists the settings. What cannot be read is named, and keeps nothing else from the list.
+/// Lists the settings. Invalid values are reported and do not keep the others from being listed.
 pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<ExitStatus> {
     if args.schema {
         output::data(&output::json(&change_file_schema()));
@@ -47,7 +47,7 @@ pub async fn run(args: &ConfigArgs, environment: Environment) -> Result<ExitStat
     Ok(if bad.is_empty() && broken.is_none() { ExitStatus::Done } else { ExitStatus::Fatal })
 }
 
-/// The change; or why it cannot be read, if it has a file.
+/// The change, or the error if it has a file that cannot be read.
 fn loaded(context: &Context, change: Option<&ChangeName>) -> Result<(Option<LoadedChange>, Option<Error>)> {
     let Some(name) = change else { return Ok((None, None)) };
     match context.changes.load(name) {
@@ -65,7 +65,7 @@ fn unset(bad: &BadValue) -> Vec<String> {
     }
 }
 
-/// The named change, or that of the open run with what its `start` was told.
+/// The named change, or that of the open run with the options of its `start`.
 fn subject(context: &Context, args: &ConfigArgs) -> Result<(Option<ChangeName>, Flags)> {
     if let Some(name) = &args.change {
         return Ok((Some(Context::name(name)?), Flags::default()));

@@ -1,4 +1,4 @@
-//! What every command needs to know first: where we are, what is configured, which runs there are.
+//! What every command needs first: the repository, its configuration and its runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,41 +18,41 @@ use crate::shell_word::quoted;
 use crate::story::{ChangeName, Story, StoryId};
 use crate::workspace::{WorkspaceOwner, workspace_directory};
 
-/// The place, its configuration and its runs.
+/// The repository with its configuration and its runs.
 #[derive(Clone)]
 pub struct Context {
-    /// As it was when the command was typed.
+    /// The environment at the start of the command.
     pub environment: Environment,
-    /// Everything under `ralph.`.
+    /// git's configuration, as far as git-ralph uses it.
     pub config: GitConfig,
     /// The repository.
     pub repo: Repo,
-    /// Whether nobody is configured to commit as.
+    /// Whether git has no identity to commit with.
     pub anonymous: bool,
-    /// Its runs.
+    /// The runs of the repository.
     pub store: Store,
-    /// Its changes.
+    /// The changes of the repository.
     pub changes: ChangeReader,
-    /// The change in whose workspace the command was typed, if it was typed in one.
+    /// The change in whose workspace the command was typed, if it was typed in a workspace.
     workspace_of: Option<String>,
 }
 
-/// What a context is opened for.
+/// What a context is needed for.
 #[derive(Clone, Copy)]
 enum Purpose {
     Look,
     Work,
-    /// To list settings, whatever is wrong with them.
+    /// To list settings, even if some are invalid.
     List,
 }
 
-/// Asks where we are and what is configured.
+/// Finds the repository and reads git's configuration.
 async fn look(git: &Git) -> Result<(Place, GitConfig)> {
     let (place, config) = tokio::join!(discover(git), read_config(git));
     Ok((place?, config?))
 }
 
-/// Refuses to take the word of a directory for whose workspace it is: an agent may have written it.
+/// Checks that the run knows this workspace. The directory's own word is not enough, because an agent may have written it.
 fn check_knows(store: &Store, place: &Place, owner: &WorkspaceOwner, workspace: &Path) -> Result<()> {
     let last = owner.change.parse().ok().and_then(|change| store.last(&change).ok().flatten());
     let opening = last.and_then(|(_, state)| state.opening);
@@ -67,7 +67,7 @@ fn check_knows(store: &Store, place: &Place, owner: &WorkspaceOwner, workspace: 
     )
 }
 
-/// No more stories than this are named in an error.
+/// At most this many stories are named in an error.
 const MOST_NAMED: usize = 10;
 
 /// The error about a story that the change does not have.
@@ -83,17 +83,17 @@ pub fn no_story(change: &ChangeName, typed: &str, stories: &[Story]) -> Problem 
 }
 
 impl Context {
-    /// Finds out where we are.
+    /// Opens the context for a command that only reads.
     pub async fn open(environment: Environment) -> Result<Self> {
         Self::open_for(Purpose::Look, environment).await
     }
 
-    /// The same where a bad value of a setting must not be in the way.
+    /// Opens the context even if a setting is invalid.
     pub async fn open_leniently(environment: Environment) -> Result<Self> {
         Self::open_for(Purpose::List, environment).await
     }
 
-    /// The same, for somebody who is going to commit.
+    /// Opens the context for a command that commits.
     pub async fn open_to_work(environment: Environment) -> Result<Self> {
         Self::open_for(Purpose::Work, environment).await
     }
@@ -106,7 +106,7 @@ impl Context {
         };
         let (owner, workspace) = (WorkspaceOwner::of_workspace(&place.top), place.top.clone());
         if let Some(owner) = &owner {
-            // In a workspace the run of the checkout that it belongs to is meant.
+            // In a workspace, the command is about the run of the checkout that the workspace belongs to.
             environment.cwd.clone_from(&owner.top);
             plain = plain.at(&owner.top);
             (place, config) = look(&plain).await.with_context(|| format!("this is a workspace of {}", owner.top.display()))?;
@@ -147,12 +147,12 @@ impl Context {
         Ok(Context { environment, config, repo, anonymous, store, changes, workspace_of })
     }
 
-    /// Reads a change name from the command line.
+    /// Parses a change name from the command line.
     pub fn name(text: &str) -> Result<ChangeName> {
         text.parse().map_err(|why: String| Problem::fatal(why).into())
     }
 
-    /// Reads the user's own prompt template, if there is one.
+    /// Reads the user's prompt template, if there is one.
     pub fn template(&self) -> Result<Option<Template>> {
         let path = self.store.prompt_file();
         let name = self.shown(&path);
@@ -163,7 +163,7 @@ impl Context {
         }
     }
 
-    /// Finds a story of a run by what was typed.
+    /// Finds the story of a run that the user named.
     pub fn story(&self, run: &RunDir, state: &RunState, text: &str) -> Result<StoryId> {
         let stories = self.changes.stories(run, state);
         if let Some(story) = stories.iter().find(|story| story.id.as_str() == text) {
@@ -172,12 +172,12 @@ impl Context {
         bail!(no_story(&run.change, text, &stories).hint(format!("git ralph status {}", run.change)))
     }
 
-    /// git as the user would call it here, with none of our overrides.
+    /// git with the user's environment, without git-ralph's overrides.
     pub fn as_user(&self) -> Git {
         Git::plain(self.environment.cwd.clone(), self.environment.for_discovery())
     }
 
-    /// Shows a long text: through the user's pager on a terminal, else as it is.
+    /// Shows a long text, in the user's pager if standard output is a terminal.
     pub async fn page(&self, text: &str) {
         let environment = &self.environment;
         if environment.display && environment.get("GIT_PAGER_IN_USE").is_none() {
@@ -190,19 +190,19 @@ impl Context {
         output::data(text);
     }
 
-    /// Where the private clones of runs are made that are started here.
+    /// The directory in which runs of this checkout create their private clones.
     pub fn workspaces_around(&self) -> Option<PathBuf> {
         let configured = self.config.last("ralph.workspaceDir").map(|setting| self.environment.expanded(&setting.value));
         let dir = workspace_directory(&self.repo.place.top, "any", configured.as_deref()).ok()?;
         dir.parent().map(Path::to_owned)
     }
 
-    /// A path as a person would type it here.
+    /// A path in the form that the user would type here.
     pub fn shown(&self, path: &Path) -> String {
         self.changes.shown(path)
     }
 
-    /// The run that a command is about: of the named change, or the one open run of this work tree.
+    /// The run that a command is about: that of the named change, or the open run of this work tree.
     pub fn open_run(&self, name: Option<&str>) -> Result<(RunDir, RunState)> {
         if let Some(name) = name.or(self.workspace_of.as_deref()) {
             let name = Self::name(name)?;
@@ -217,7 +217,7 @@ impl Context {
         }
     }
 
-    /// The one open run of this work tree, if there is one; in a workspace, the run that it belongs to.
+    /// The open run of this work tree, if there is one. In a workspace, the run that it belongs to.
     pub fn open_run_if_any(&self) -> Result<Option<(RunDir, RunState)>> {
         if let Some(name) = &self.workspace_of {
             return Ok(self.store.last(&Self::name(name)?)?.filter(|(_, state)| !state.is_closed()));
@@ -244,7 +244,7 @@ impl Context {
         Ok(problem.hint("git ralph list").mistyped(name.as_str(), near))
     }
 
-    /// What a run needs of all this.
+    /// The parts that a run needs.
     pub fn site(&self) -> Site {
         let Context { environment, config, repo, store, changes, .. } = self;
         Site {

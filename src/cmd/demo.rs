@@ -1,4 +1,4 @@
-//! `git ralph demo`: the same code path as `start`, in a scratch repository, with a scripted agent.
+//! `git ralph demo`: runs the same code as `start` in a scratch repository, with a scripted agent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -72,10 +72,10 @@ In a repository of yours:
   git ralph setup            installs the manual (git help ralph) and shell completion
 ";
 
-/// How long a section that is meant to be watched stays before the next one.
+/// How long a section stays on screen before the next one.
 const READING: Duration = Duration::from_millis(1500);
 
-/// Shows the loop.
+/// Plays the demo.
 pub async fn run(args: Demo, environment: Environment) -> Result<ExitStatus> {
     let (dir, scratch) = place(&args)?;
     let show = Show {
@@ -94,13 +94,13 @@ pub async fn run(args: Demo, environment: Environment) -> Result<ExitStatus> {
     Ok(ending)
 }
 
-/// A demo that is being shown.
+/// A demo that is being played.
 struct Show {
     git: Git,
     /// The environment in the scratch repository.
     inside: Environment,
     dir: PathBuf,
-    /// Whether it takes time, so that a person can follow.
+    /// Whether it pauses, so that a person can follow.
     slowly: bool,
 }
 
@@ -171,7 +171,7 @@ impl Show {
             ("ralph.agent".to_owned(), name),
             (format!("ralph.{name}.format"), "claude"),
             (format!("ralph.{name}.cmd"), command.as_str()),
-            // The demo itself does what the hints say.
+            // The demo itself does what the hints suggest.
             ("advice.ralphNextStep".to_owned(), "false"),
         ];
         for (key, value) in &settings {
@@ -203,7 +203,7 @@ fn place(args: &Demo) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     }
 }
 
-/// The demo is the same everywhere: no configuration but its own, an identity of its own.
+/// The environment of the demo, with its own configuration and identity, so that it looks the same everywhere.
 fn isolated(environment: &Environment) -> Vec<(OsString, OsString)> {
     let mut env = environment.for_git();
     let own = [

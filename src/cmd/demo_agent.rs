@@ -1,4 +1,4 @@
-//! The demo's agent: part of the program, does a fixed thing for each story and attempt, and prints what a real client prints.
+//! The demo's built-in agent: does a fixed thing per story and attempt, and prints the output of a real client.
 
 use std::fs;
 use std::io::Read;
@@ -19,12 +19,12 @@ const SHOUT: &str =
     "if [ \"$1\" = --shout ]; then shift; echo \"Hello, $1\" | tr '[:lower:]' '[:upper:]'; else echo \"Hello, ${1:-world}\"; fi\n";
 const COMPLETE: &str = "<promise>COMPLETE</promise>";
 
-/// How long a step takes that is meant to be watched.
+/// How long a step takes in a demo that is watched.
 const SLOW: Duration = Duration::from_millis(1200);
-/// How long one takes otherwise.
+/// How long a step takes with `--fast`.
 const FAST: Duration = Duration::from_millis(20);
 
-/// One scripted run of an agent.
+/// One scripted agent run.
 struct Scene {
     says: &'static [&'static str],
     file: &'static str,

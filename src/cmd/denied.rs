@@ -1,4 +1,4 @@
-//! What to type when the system has denied access to the path that an error names.
+//! Suggests a command when the system has denied access to the path that an error names.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,14 @@ use rustix::fs::{Access, access};
 use crate::config::Environment;
 use crate::shell_word::quoted;
 
-/// The command that gives access, if that was denied and the reason can be seen on the disk.
+/// The command that grants access, if an error is about denied access and the permissions on the disk explain it.
 pub fn remedy(error: &anyhow::Error, environment: Option<&Environment>) -> Option<String> {
     let is_denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
     if !error.chain().any(|cause| cause.downcast_ref().is_some_and(is_denied)) {
         return None;
     }
     let path = error.chain().find_map(|cause| named_path(&cause.to_string()))?;
-    // Errors name paths as they are typed here.
+    // Errors contain paths relative to the working directory.
     let path = environment.map(|environment| environment.cwd.join(&path)).unwrap_or(path);
     let (place, metadata) =
         path.ancestors().filter_map(|place| Some((place, fs::symlink_metadata(place).ok()?))).take(2).find(is_closed)?;
@@ -36,7 +36,7 @@ fn named_path(message: &str) -> Option<PathBuf> {
     Some(path.strip_prefix("to ").unwrap_or(path)).filter(|path| path.contains('/')).map(PathBuf::from)
 }
 
-/// Whether we may not do everything here that a run does.
+/// Whether this user lacks an access right that a run needs.
 fn is_closed((place, metadata): &(&Path, fs::Metadata)) -> bool {
     let wanted = Access::READ_OK | Access::WRITE_OK;
     access(*place, if metadata.is_dir() { wanted | Access::EXEC_OK } else { wanted }).is_err()

@@ -1,4 +1,4 @@
-//! `git ralph edit`: the change file in the user's editor. An edit that cannot be understood is put back into the editor.
+//! `git ralph edit`: opens the change file in the user's editor, and opens it again if the edit is invalid.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::safe_read;
 use crate::shell_word::quoted;
 use crate::story::ChangeName;
 
-/// What starts the lines that say what is wrong with an edit.
+/// The prefix of the lines that explain what is wrong with an edit.
 const REMARK: &str = "# git ralph: ";
 
 /// Edits the file of a change.
@@ -46,7 +46,7 @@ fn meant(context: &Context, named: Option<&str>) -> Result<ChangeName> {
     }
 }
 
-/// Opens the file of a change in the editor until it can be understood.
+/// Opens the change file in the editor until it is valid.
 pub async fn open(context: &Context, name: &ChangeName) -> Result<ExitStatus> {
     let (file, draft) = (context.store.change_file(name), context.store.edit_file(name));
     let before = safe_read::text(&file).map_err(|_| {
@@ -75,7 +75,7 @@ pub async fn open(context: &Context, name: &ChangeName) -> Result<ExitStatus> {
         };
         let why = format!("{error:#}");
         if rejected.as_ref() == Some(&edited) {
-            // The user has seen what is wrong and left it so.
+            // The user has seen the error and left the text unchanged.
             bail!(not_taken(context, name, &draft, &why));
         }
         output::message(&Line::new(Tone::Error, why.clone()));
@@ -100,8 +100,8 @@ fn check(context: &Context, name: &ChangeName, text: &str) -> Result<()> {
     loaded.settings(&Flags::default(), &context.config).map(drop)
 }
 
-/// Puts the edit in place. In the user's checkout that is up to the loop while an attempt is under way: what an attempt writes to the
-/// file is not believed.
+/// Saves the edit. During an attempt in the user's checkout the loop does that later, because changes to the file during an attempt
+/// count as the agent's and are reverted.
 fn save(context: &Context, name: &ChangeName, text: &str) -> Result<()> {
     let shown = context.shown(&context.store.change_file(name));
     let run = context.store.last(name)?.filter(|(_, state)| !state.is_closed() && !state.is_isolated());

@@ -1,4 +1,4 @@
-//! What follows a loop: the run is finished, or the user is asked, or the commands to type next are printed.
+//! What happens after a loop: git-ralph finishes the run, asks the user, or prints the commands to type next.
 
 use anyhow::{Result, bail};
 
@@ -11,16 +11,16 @@ use crate::run::{End, OpenRun, Opening, Question, RunDir, RunState, StopKind, Wi
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::ChangeName;
 
-/// What the command line and the settings say about the end of a loop.
+/// What the command line and the settings ask for at the end of a loop.
 #[derive(Clone, Copy)]
 pub struct Wish {
-    /// How the run is to be finished.
+    /// How to finish the run.
     pub finish: Finish,
-    /// Whether only errors and warnings are wanted.
+    /// Whether to print errors and warnings only.
     pub quiet: bool,
 }
 
-/// Completes a run whose loop is over, as the settings or the user say. `--finish` acts only if every story is done.
+/// Finishes a run after its loop, as the settings or the user ask for. `--finish` applies only if every story is done.
 pub async fn after_loop(context: &Context, mut open: OpenRun, end: &End, summary: &Summary, wish: Wish) -> Result<ExitStatus> {
     let Wish { finish, quiet } = wish;
     let change = open.change().clone();
@@ -55,7 +55,7 @@ pub async fn after_loop(context: &Context, mut open: OpenRun, end: &End, summary
     }
 }
 
-/// Asks how the run is to be completed, and completes it. Other commands can work on the run while the question waits.
+/// Asks how to finish the run, and finishes it. Other commands can work on the run while the question is open.
 async fn ask_and_finish(context: &Context, open: OpenRun, end: &End, summary: &Summary, quiet: bool) -> Result<ExitStatus> {
     let (dir, state, change) = (open.dir.clone(), open.state.clone(), open.change().clone());
     let reporter = open.release();
@@ -83,7 +83,7 @@ async fn ask_and_finish(context: &Context, open: OpenRun, end: &End, summary: &S
     Ok(status)
 }
 
-/// What the end of a loop means for the shell.
+/// The exit status for the end of a loop.
 fn exit_status(end: &End) -> ExitStatus {
     match end {
         End::Interrupted { .. } => ExitStatus::Interrupted,
@@ -100,23 +100,23 @@ fn exit_status(end: &End) -> ExitStatus {
     }
 }
 
-/// The answer to the completion choice.
+/// The user's answer to the question how to finish.
 pub enum Asked {
-    /// Finish the run in this way; nothing has changed the run since the question was asked.
+    /// Finish the run in this way. No other command has changed the run since the question was asked.
     Chosen(Finish),
-    /// Leave it as it is.
+    /// Leave the run open.
     Later {
         /// Whether another command has changed the run since the question was asked.
         outdated: bool,
     },
-    /// Ctrl-C or a signal.
+    /// The user pressed Ctrl-C, or a signal arrived.
     Interrupted {
-        /// The same.
+        /// Whether another command has changed the run since the question was asked.
         outdated: bool,
     },
 }
 
-/// Asks how to complete a run. No lock may be held: the question can wait for hours.
+/// Asks how to finish a run. No lock may be held meanwhile, because the question can stay open for hours.
 ///
 /// # Errors
 /// A [`Problem`] if another command has changed the run before the answer came.
@@ -145,7 +145,7 @@ pub async fn ask_completion(dir: &RunDir, state: &RunState, summary: &Summary) -
     }
 }
 
-/// Where the run was started, for people.
+/// A description of the branch or commit from which the run was started.
 fn original_words(state: &RunState) -> String {
     state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original))
 }
@@ -154,7 +154,7 @@ fn changed_words(change: &ChangeName) -> String {
     format!("another command has changed the run of '{change}' since the question was asked")
 }
 
-/// The commands that finish a run, with what each of them does.
+/// The commands that finish a run, each with its effect.
 pub fn finish_commands(change: &ChangeName, state: &RunState) -> [String; 2] {
     let branch = Names::new(change).short_branch();
     let (cleanup, keep) = if state.is_isolated() {
@@ -180,14 +180,14 @@ fn say_commands(state: &RunState, change: &ChangeName) {
     output::advise(Advice::NextStep, &lines.collect::<Vec<_>>());
 }
 
-/// What to do with the result of a finished run.
+/// Prints what the user can do with the result of a finished run.
 pub fn say_what_follows(mode: Finish, state: &RunState, change: &ChangeName) {
     let original = state.opening.as_ref().and_then(|opening| opening.original.branch());
     let original = original.map(|name| name.strip_prefix("refs/heads/").unwrap_or(name));
     let branch = Names::new(change).short_branch();
     let hint = match (mode, original) {
         (Finish::Cleanup, _) => "git status   to see the changes; commit them as you like".to_owned(),
-        // What was finished already says how to merge it.
+        // In an isolated run, the message about the finish already says how to merge it.
         (Finish::Keep | Finish::Ask, _) if state.is_isolated() => return,
         (Finish::Keep | Finish::Ask, Some(original)) => {
             format!("git switch {} && git merge {branch}   to merge the result", quoted(original))

@@ -1,4 +1,4 @@
-//! The sandbox of a run, decided before anything is made: whether there is one, and that it works.
+//! Decides whether a run uses a sandbox, and checks that it works, before anything is created.
 
 use anyhow::{Result, bail};
 
@@ -11,13 +11,13 @@ use crate::report::{Line, Tone, output};
 use crate::run::{Work, additions, needs_of};
 use crate::runner::{NoSandbox, Sandbox, SandboxPlace, probe};
 
-/// Whether the command can be seen in the sandbox, and the directory that it works in.
+/// Checks that the command and the working directory are visible in the sandbox.
 const TRIAL: &str = "command -v -- \"$1\" >/dev/null || { echo \"$1 cannot be seen in the sandbox\" >&2; exit 1; }";
 
-/// Decides what `auto` means here. From here on the setting is `off` or `bwrap`.
+/// Resolves the setting `auto`. Afterwards the setting is `off` or `bwrap`.
 ///
 /// # Errors
-/// If a sandbox is wanted and does not work.
+/// If a sandbox is required and does not work.
 pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
     let mode = work.settings.sandbox.value;
     if mode == SandboxMode::Off {
@@ -50,15 +50,16 @@ pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
     Ok(())
 }
 
-/// Starts a trivial command in the sandbox of this checkout, by the command line of an attempt.
+/// Runs a trivial command in the sandbox of this checkout, with the command line of an attempt.
 ///
 /// # Errors
-/// Why that does not work.
+/// Why the sandbox does not work.
 pub async fn try_sandbox(context: &Context, settings: &Settings, agent: Option<&Agent>) -> Result<(), NoSandbox> {
     let place = &context.repo.place;
     let client = agent.map(needs_of).unwrap_or_default();
     let sandbox = Sandbox::new(&context.environment, &place.top, client, additions(settings));
-    // As the attempt names it: a name is looked for on PATH, by way of links that may lead to where the sandbox shows nothing.
+    // The program is named as in an attempt: it is looked up on PATH, where symbolic links may lead to a directory that is hidden
+    // in the sandbox.
     let named = agent.and_then(Agent::first_program).unwrap_or("sh");
     let program = if named.contains('/') { place.top.join(named).into_os_string() } else { named.into() };
     let command = Program {

@@ -1,4 +1,4 @@
-//! `git ralph finish`: cleanup or keep, asked for where neither is given.
+//! `git ralph finish`: finishes a run with `--cleanup` or `--keep`, and asks if neither is given.
 
 use anyhow::{Result, bail};
 
@@ -15,7 +15,7 @@ use crate::git::Oid;
 use crate::names::Names;
 use crate::report::output;
 
-/// Ends a run.
+/// Finishes a run.
 pub async fn run(args: &FinishArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;

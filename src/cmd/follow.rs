@@ -1,4 +1,4 @@
-//! `git ralph log --follow`: a running loop, watched from another terminal.
+//! `git ralph log --follow`: shows a running loop in another terminal.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::story::StoryId;
 
 const POLL: Duration = Duration::from_millis(200);
 
-/// How what happens is told.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
-    /// As lines for people, with what the agent says.
+    /// Lines for people, with the agent's output.
     Words,
-    /// One event a line.
+    /// One event per line.
     Json,
 }
 
-/// What is followed, as far as it has been read.
+/// The run that is followed, as far as it has been read.
 struct Pursuit<'a> {
     context: &'a Context,
     run: &'a RunDir,
@@ -37,22 +37,22 @@ struct Pursuit<'a> {
     mask: Mask,
 }
 
-/// An attempt that is under way.
+/// An attempt that is in progress.
 struct Watched {
     stdout: PathBuf,
     format: Format,
-    /// None until the file is there: the journal says that an agent is about to be started before there is one.
+    /// `None` until the file exists: the journal announces an agent before it is started.
     transcript: Option<Transcript>,
 }
 
-/// Tells what happens until nobody is at work on the run any more, or nobody listens.
+/// Prints what happens until no process works on the run any more, or standard output is closed.
 pub async fn follow(context: &Context, run: &RunDir, only: Option<&StoryId>, telling: Telling) -> Result<ExitStatus> {
     let mut follower = Follower::new(run.journal());
     let mut pursuit =
         Pursuit { context, run, only, telling, state: RunState::default(), at_work: BTreeMap::new(), heard: true, mask: Mask::default() };
     pursuit.catch_up(&mut follower)?;
     loop {
-        // Asked first: what its owner wrote before it went is read below.
+        // Checked before reading, so that everything the loop wrote before it ended is read below.
         let owner = context.store.owner(&pursuit.state);
         pursuit.catch_up(&mut follower)?;
         if owner.is_none() || !pursuit.heard {
@@ -98,7 +98,7 @@ impl Pursuit<'_> {
         }
     }
 
-    /// Tells what the agents have said since.
+    /// Prints what the agents have said since the last call.
     fn listen(&mut self) {
         let mut lines = Vec::new();
         for (story, watched) in &mut self.at_work {
@@ -125,7 +125,7 @@ impl Pursuit<'_> {
 }
 
 impl Watched {
-    /// What a read of the transcript gives, as lines.
+    /// Reads from the transcript, and returns the result as lines.
     fn read(&mut self, story: &StoryId, read: impl Fn(&mut Transcript, &mut dyn FnMut(Said<'_>)) -> std::io::Result<()>) -> Vec<String> {
         let Watched { stdout, format, transcript } = self;
         if transcript.is_none() {
@@ -139,7 +139,7 @@ impl Watched {
                 Said::Tool { name, target } => format!("{story}{}", said_line(Some(name), target)),
             });
         };
-        // A transcript that cannot be read any more is no reason to stop telling the events.
+        // Events are still printed if the transcript can no longer be read.
         let _ = read(transcript, &mut each);
         lines
     }

@@ -1,4 +1,4 @@
-//! `git ralph hint`: advice for the next attempts of a story.
+//! `git ralph hint`: gives advice for the next attempts at a story.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -8,7 +8,7 @@ use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
 use crate::run::Wish;
 
-/// Gives advice.
+/// Adds a hint to a story.
 pub async fn run(args: Hint, environment: Environment) -> Result<ExitStatus> {
     let text = match args.message {
         Some(text) => text,

@@ -1,4 +1,4 @@
-//! `git ralph list`: the changes that this repository knows.
+//! `git ralph list`: lists the changes of this repository.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ pub async fn run(args: &List, environment: Environment) -> Result<ExitStatus> {
 fn row(context: &Context, name: &ChangeName) -> Result<Row> {
     let last = context.store.last(name)?;
     let is_open = last.as_ref().is_some_and(|(_, state)| !state.is_closed());
-    // Of a change whose file is gone only its runs are known.
+    // A change without a file is known only by its runs.
     let change = match context.changes.load(name) {
         Err(_) if !context.store.change_file(name).exists() => None,
         loaded => Some(loaded.and_then(|loaded| loaded.change(None))),

@@ -1,4 +1,4 @@
-//! `git ralph log`: a run looked back at, or one attempt of it.
+//! `git ralph log`: shows the history of a run, or one attempt.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,20 +21,20 @@ use crate::safe_read;
 use crate::shell_word::git_ralph;
 use crate::story::{ChangeName, StoryId};
 
-/// How much of the end of a gate's output or of standard error is shown.
+/// How many bytes from the end of a gate's output or of standard error are shown.
 const TAIL: u64 = 64 * 1024;
 
-/// How wide a timeline is that no terminal shows.
+/// The width of a timeline that is not shown on a terminal.
 const COLUMNS: u16 = 80;
 
-/// What is looked at.
+/// The run to show, and the story if one is named.
 struct Subject {
     run: RunDir,
     state: RunState,
     story: Option<StoryId>,
 }
 
-/// Prints what has happened in a run.
+/// Prints the history of a run.
 pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let subject = in_run(&context, subject(&context, args.change.as_deref(), args.story.as_deref())?, args.run)?;
@@ -49,7 +49,7 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus>
     }
     let kept = kept(&context, &run.change, &chronicle, story.as_ref()).await?;
     let owner = context.store.owner(state);
-    // A summary is about the run as a whole.
+    // The summary covers the whole run, so it is left out if a story is named.
     let whole = if story.is_none() { Some(summary(&context, run, state).await?) } else { None };
     let stories = context.changes.stories(run, state);
     let view = LogView::new(&chronicle, &stories, story.as_ref(), owner, kept)
@@ -64,7 +64,7 @@ pub async fn run(args: &LogArgs, environment: Environment) -> Result<ExitStatus>
     Ok(ExitStatus::Done)
 }
 
-/// The timeline of a run as it is drawn on a terminal, if it is wanted.
+/// The timeline of a run as text, if the user asked for it.
 fn timeline(context: &Context, run: &RunDir, args: &LogArgs) -> Result<Option<String>> {
     if !args.stat || args.json {
         return Ok(None);
@@ -75,18 +75,18 @@ fn timeline(context: &Context, run: &RunDir, args: &LogArgs) -> Result<Option<St
     Ok(Some(timeline_text(&Timeline::of(&history), usize::from(columns))))
 }
 
-/// What the journal of a run says about attempts.
+/// The attempts in the journal of a run.
 pub fn chronicle(run: &RunDir) -> Result<Chronicle> {
     let mut chronicle = Chronicle::default();
     run.replay(|record| chronicle.take(record))?;
     Ok(chronicle)
 }
 
-/// The run in a few lines.
+/// The summary of a run.
 pub async fn summary(context: &Context, run: &RunDir, state: &RunState) -> Result<Summary> {
     let stories = context.changes.stories(run, state);
     let changes = match (&state.initial, &state.base) {
-        // What was pruned cannot be counted.
+        // Commits that were pruned cannot be compared.
         (Some(initial), Some(base)) => context.repo.diff_stat(initial, &base.checkpoint).await.ok(),
         _ => None,
     };
@@ -97,19 +97,19 @@ pub async fn summary(context: &Context, run: &RunDir, state: &RunState) -> Resul
     Ok(summary.with_changes(changes).with_saved(&names, saved))
 }
 
-/// The runs of the change before this one.
+/// The earlier runs of the change.
 fn earlier(context: &Context, run: &RunDir) -> Result<Vec<RunView>> {
     let runs = context.store.runs(&run.change)?;
     runs.iter().filter(|earlier| earlier.number < run.number).map(|earlier| Ok(chronicle(earlier)?.view())).collect()
 }
 
-/// The run that `--run` names, if it names one.
+/// Replaces the run by the one that `--run` names, if it was given.
 fn in_run(context: &Context, subject: Subject, number: Option<u32>) -> Result<Subject> {
     let (run, state) = numbered(context, (subject.run, subject.state), number)?;
     Ok(Subject { run, state, story: subject.story })
 }
 
-/// Another run of the same change, if a number names one.
+/// The run of the same change with the given number, if there is one.
 fn numbered(context: &Context, (last, state): (RunDir, RunState), number: Option<u32>) -> Result<(RunDir, RunState)> {
     let Some(number) = number.filter(|number| *number != last.number) else { return Ok((last, state)) };
     let runs = context.store.runs(&last.change)?;
@@ -121,7 +121,7 @@ fn numbered(context: &Context, (last, state): (RunDir, RunState), number: Option
     Ok((run, state))
 }
 
-/// The run that is meant by the name of a change and the number of a run, each of which may be missing.
+/// The run with the given change name and number, each of which may be missing.
 pub fn run_looked_at(context: &Context, change: Option<&str>, number: Option<u32>) -> Result<(RunDir, RunState)> {
     let subject = subject(context, change, None)?;
     if let (Some(name), Some(_)) = (change, &subject.story) {
@@ -130,7 +130,7 @@ pub fn run_looked_at(context: &Context, change: Option<&str>, number: Option<u32
     numbered(context, (subject.run, subject.state), number)
 }
 
-/// How the agent of that name prints.
+/// The output format of the agent with this name.
 pub fn format_of(context: &Context, agent: &str) -> Format {
     let configured = Agent::resolve(&AgentChoice::Named(agent.to_owned()), None, &context.config).ok().map(|agent| agent.format);
     configured.or_else(|| Profile::of(agent).map(|profile| profile.format)).unwrap_or(Format::Text)
@@ -192,7 +192,7 @@ fn gates(dir: &Path, name: &str) -> Vec<String> {
     (1..).map(|number| dir.join(format!("{name}-{number}"))).take_while(|path| path.exists()).map(|path| tail(&path)).collect()
 }
 
-/// The story that is meant when only one has such an attempt.
+/// The story that is meant if only one has an attempt with this number.
 fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryId> {
     let stories: Vec<&StoryId> = chronicle.stories_with(number).collect();
     match stories.as_slice() {
@@ -207,7 +207,7 @@ fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryI
     }
 }
 
-/// What refs of the change keep, but for those that are about another story.
+/// The saved work under the refs of the change, without that of other stories if one is named.
 async fn kept(context: &Context, change: &ChangeName, chronicle: &Chronicle, story: Option<&StoryId>) -> Result<Vec<Kept>> {
     let refs = context.repo.refs().await?;
     let spot = Spot { change, refs: &refs, at_top: context.environment.cwd == context.repo.place.top };
@@ -253,7 +253,7 @@ fn subject(context: &Context, first: Option<&str>, story: Option<&str>) -> Resul
     bail!(problem.hint("git ralph list").mistyped(first, near))
 }
 
-/// The open run of this work tree; where none is, the run in which something happened last.
+/// The open run of this work tree, or else the run with the latest event.
 fn usual(context: &Context) -> Result<(RunDir, RunState)> {
     if let Ok(open) = context.open_run(None) {
         return Ok(open);

@@ -1,4 +1,4 @@
-//! One file a command: each wires the parts together and does nothing else.
+//! The commands, one file per command. Each file only connects the other modules.
 
 mod abort;
 mod attend;
@@ -44,7 +44,7 @@ use crate::run::child_program;
 pub use denied::remedy;
 pub use usage::usage_error;
 
-/// The name of a command, if it changes something. An agent and its gates may look at their run, and do nothing to it.
+/// The name of a command, if it changes anything. An agent and its gates may call only commands that do not.
 fn changing(command: &Command) -> Option<&'static str> {
     match command {
         Command::New(_) => Some("new"),
@@ -61,13 +61,13 @@ fn changing(command: &Command) -> Option<&'static str> {
         Command::Stop(_) => Some("stop"),
         Command::Prune(_) => Some("prune"),
         Command::Setup(_) => Some("setup"),
-        // The demo and a worker have repositories of their own.
+        // The demo and a worker use their own repositories.
         Command::Demo(_) | Command::DemoAgent { .. } | Command::Worker(_) => None,
         Command::List(_) | Command::Status(_) | Command::Log(_) | Command::Report(_) | Command::Config(_) | Command::Doctor(_) => None,
     }
 }
 
-/// Does what the command line says.
+/// Runs the command that the user typed.
 pub async fn dispatch(cli: Cli) -> Result<ExitStatus> {
     let environment = Environment::capture().context("cannot find out the current directory")?;
     if let (Some(_), Some(name)) = (environment.get(child_program::MARK), cli.command.as_ref().and_then(changing)) {

@@ -1,4 +1,4 @@
-//! `git ralph new`: writes the file of a change, for a source of stories or as a commented template.
+//! `git ralph new`: writes a change file, either for a source of stories or as a commented template.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,7 @@ use crate::safe_read;
 use crate::story::ChangeName;
 use crate::story::source::{Kind, Material, Sourced, count_boxes};
 
-/// Writes the file of a new change.
+/// Writes the change file of a new change.
 pub async fn run(args: &New, environment: Environment) -> Result<ExitStatus> {
     let name = Context::name(&args.change)?;
     let context = Context::open(environment).await?;
@@ -55,7 +55,7 @@ fn exists_already(path: &Path, name: &ChangeName) -> Problem {
     Problem::refused(format!("{} exists already", path.display())).hint(format!("git ralph start {name}"))
 }
 
-/// A path that was typed here, as one from the top of the work tree.
+/// A path that the user typed, relative to the top of the work tree.
 fn from_top(context: &Context, typed: &str) -> String {
     let full = context.environment.cwd.join(typed);
     let full = full.canonicalize().unwrap_or(full);
@@ -79,13 +79,13 @@ fn create(context: &Context, name: &ChangeName, path: &Path, text: &str) -> Resu
     Ok(file.write_all(text.as_bytes())?)
 }
 
-/// Writes the schema that the first line of a change file names. A link in its place is replaced, not followed.
+/// Writes the schema that the first line of a change file refers to. A symbolic link in its place is replaced, not followed.
 fn write_schema(path: &Path) -> io::Result<()> {
     let text = output::json(&change_file_schema());
     if safe_read::text(path).is_ok_and(|known| known == text) {
         return Ok(());
     }
-    // The errors of a temporary file name its path, which means nothing to the user.
+    // Errors of the temporary file would name its path, which means nothing to the user.
     let plain = |error: &io::Error| io::Error::from(error.kind());
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path)).map_err(|error| plain(&error))?;
     file.write_all(text.as_bytes())?;
@@ -104,7 +104,7 @@ fn write_sourced(context: &Context, name: &ChangeName, source: &str, path: &Path
     Ok(ExitStatus::Done)
 }
 
-/// What was found in a source.
+/// A description of what was found in a source.
 fn found(material: &Material, sourced: &Sourced) -> String {
     let done = sourced.stories.iter().filter(|story| story.done).count();
     let stories = count(sourced.stories.len(), "story");

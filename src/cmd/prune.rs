@@ -1,4 +1,4 @@
-//! `git ralph prune`: lists what closed runs keep, asks, deletes it.
+//! `git ralph prune`: lists what closed runs have kept, asks, and deletes it.
 
 use anyhow::{Result, bail};
 
@@ -11,7 +11,7 @@ use crate::run::{Lock, Prunable, Scope};
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::ChangeName;
 
-/// Deletes what finished and aborted runs keep.
+/// Deletes what finished and aborted runs have kept.
 pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
     let mut context = Context::open(environment).await?;
     context.store = context.store.for_decisions();
@@ -29,7 +29,7 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
         say(args, "nothing to prune");
         return Ok(ExitStatus::Done);
     }
-    // What is deleted for good is shown before it is asked about; who says yes beforehand may not want to see it.
+    // The list is shown before the question. Only with both `--quiet` and `--yes` is it left out.
     if !args.quiet || !args.yes {
         output::data(&prune_text(&found, |path| context.shown(path)));
     }
@@ -58,7 +58,7 @@ fn say(args: &Prune, text: &str) {
     }
 }
 
-/// Refuses to delete a ref that is not one of a closed run.
+/// Refuses to delete a ref that does not belong to a closed run.
 fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
     let is_found = |name: &&String| found.refs.iter().any(|entry| entry.name == **name);
     match named.iter().find(|name| !is_found(name)) {
@@ -70,7 +70,7 @@ fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
     }
 }
 
-/// Branches that the user chose to keep are named with the command that deletes them.
+/// Lists branches that the user chose to keep, with the commands that delete them.
 fn say_spared(found: &Prunable) {
     for entry in &found.spared {
         output::message(&Line::new(Tone::Plain, format!("{} is a branch that you kept; it is not deleted", entry.name)));
@@ -91,7 +91,7 @@ async fn consent(context: &Context, found: &Prunable, args: &Prune) -> Result<as
     ask::sure(format!("Delete {} for good?", prune_words(found))).await
 }
 
-/// The lock, if nobody has it: what a killed run left at work is not ours to end here.
+/// Takes the lock if it is free. `prune` does not end processes that a killed run left behind.
 fn lock(context: &Context) -> Result<Lock> {
     let worktree = context.repo.place.worktree_id();
     match Lock::take(&context.store.lock_file(&worktree), context.store.owner_file(&worktree))? {

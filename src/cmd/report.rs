@@ -1,4 +1,4 @@
-//! `git ralph report`: the page of a run.
+//! `git ralph report`: writes a page about a run, as HTML, Markdown or JUnit XML.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,18 +27,18 @@ use crate::safe_write;
 use crate::shell_word::quoted;
 use crate::story::StoryId;
 
-/// The name of the page in the directory of its run.
+/// The file name of the page in the directory of its run.
 const FILE: &str = "report.html";
-/// More saved refs than these are left to `git ralph log`.
+/// At most this many saved refs are listed; the others are in `git ralph log`.
 const MOST_SAVED: usize = 200;
-/// How much of the end of a transcript a page shows.
+/// How many lines from the end of a transcript a page shows.
 const TRANSCRIPT_LINES: usize = 1000;
-/// How many lines of all transcripts together.
+/// The same for all transcripts together.
 const ALL_LINES: usize = 200_000;
-/// Where a file that was written here says so.
+/// How many bytes of a file are searched for the note that git-ralph wrote it.
 const HEAD: u64 = 1000;
 
-/// Makes the page and writes it.
+/// Creates the page and writes it.
 pub async fn run(args: &ReportArgs, environment: Environment) -> Result<ExitStatus> {
     if args.open && (args.format != ReportFormat::Html || args.output.as_deref() == Some(Path::new("-"))) {
         bail!(Problem::usage("--open opens an HTML page that is in a file").hint("git ralph report --open"));
@@ -70,14 +70,14 @@ pub async fn run(args: &ReportArgs, environment: Environment) -> Result<ExitStat
     Ok(ExitStatus::Done)
 }
 
-/// Whether a page has what the agents said.
+/// Whether the page includes the agents' transcripts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transcripts {
     Included,
     LeftOut,
 }
 
-/// What writes the page of a run when its loop ends; the path is left in `written`. A page that cannot be written is no reason to stop.
+/// The callback that writes the page of a run when its loop ends, and stores its path in `written`. A failure is only a warning.
 pub fn page_maker(context: &Context, run: &RunDir, written: &Rc<RefCell<Option<PathBuf>>>) -> PageMaker {
     let (context, run, written) = (context.clone(), run.clone(), Rc::clone(written));
     Rc::new(move || {
@@ -90,7 +90,7 @@ pub fn page_maker(context: &Context, run: &RunDir, written: &Rc<RefCell<Option<P
     })
 }
 
-/// The page that was written when the loop ended is out of date when the run is finished or aborted: it is written again.
+/// Rewrites the page that was written at the end of the loop, because a finish or an abort makes it outdated.
 pub async fn renew_page(context: &Context, run: &RunDir) {
     if run.path().join(FILE).symlink_metadata().is_ok()
         && let Err(error) = write_page(context, run).await
@@ -103,7 +103,7 @@ fn warn(error: &anyhow::Error) {
     output::message(&Line::new(Tone::Warning, format!("the page of the run could not be written: {}", words(error))));
 }
 
-/// Writes the page of a run whose loop has ended into its directory; gives its path.
+/// Writes the page of a run whose loop has ended into the run's directory. Returns its path.
 async fn write_page(context: &Context, run: &RunDir) -> Result<PathBuf> {
     let page = page(context, run, None, Transcripts::LeftOut).await?;
     let path = run.path().join(FILE);
@@ -111,7 +111,7 @@ async fn write_page(context: &Context, run: &RunDir) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Everything that is known of a run; `owner` is the process that works on it, if one does.
+/// Collects everything about a run; `owner` is the process that works on it, if there is one.
 async fn page(context: &Context, run: &RunDir, owner: Option<u32>, wanted_transcripts: Transcripts) -> Result<Page> {
     let mut history = History::new();
     run.replay(|record| history.take(record))?;
@@ -124,7 +124,8 @@ async fn page(context: &Context, run: &RunDir, owner: Option<u32>, wanted_transc
     let wanted = wanted(&history, &findings.rescued, &saved);
     let patches = context.repo.patches(&wanted).await?;
     findings.patches = wanted.into_iter().zip(patches).filter_map(|((it, _), patch)| Some((it, patch?))).collect();
-    // What a command proposes must not depend on what else is in the repository: the page would be another one tomorrow.
+    // The suggested commands must not depend on other refs of the repository, so that the page stays the same when it is written
+    // again.
     let spot = Spot { change: &run.change, refs: &RefList::default(), at_top: false };
     for (_, entry) in saved.iter().take(MOST_SAVED) {
         let patch = compared(entry).and_then(|it| findings.patches.get(&it));
@@ -137,7 +138,7 @@ async fn page(context: &Context, run: &RunDir, owner: Option<u32>, wanted_transc
     Ok(Page::new(&history, &findings))
 }
 
-/// The refs of a run that keep something, each with the name that the journal of the run has for it.
+/// The refs of a run that hold saved work, each with its name in the run's journal.
 async fn saved_refs(context: &Context, run: &RunDir) -> Result<Vec<(String, DescribedRef)>> {
     let names = Names::new(&run.change);
     let is_last = context.store.runs(&run.change)?.last().is_none_or(|last| last.number == run.number);
@@ -158,7 +159,7 @@ fn compared(entry: &DescribedRef) -> Option<Comparison> {
     Some(Comparison { commit: entry.oid.clone(), before: entry.parent.clone()? })
 }
 
-/// What git is asked about, all of it at once.
+/// All comparisons that git has to make, for a single call.
 fn wanted(history: &History, rescued: &BTreeMap<String, Comparison>, saved: &[(String, DescribedRef)]) -> Vec<(Comparison, PatchLimit)> {
     let shown = comparisons(history, rescued);
     let checkpoints = shown.iter().filter(|(_, is_checkpoint)| *is_checkpoint).count();
@@ -171,12 +172,12 @@ fn wanted(history: &History, rescued: &BTreeMap<String, Comparison>, saved: &[(S
     wanted.into_iter().collect()
 }
 
-/// The ends of what the agents said and did; a transcript that cannot be read is left out.
+/// The last lines of the agents' transcripts. A transcript that cannot be read is left out.
 fn transcripts(context: &Context, run: &RunDir, history: &History) -> BTreeMap<(StoryId, usize), Vec<String>> {
     let (mut all, mut room) = (BTreeMap::new(), ALL_LINES);
     for (story, index, number, agent) in history.agents() {
         let path = run.attempt(&story, number).join("stdout");
-        // An agent may have put anything in its place.
+        // An agent may have replaced the file by something else.
         if !path.symlink_metadata().is_ok_and(|meta| meta.is_file()) || room == 0 {
             continue;
         }
@@ -200,7 +201,7 @@ fn transcripts(context: &Context, run: &RunDir, history: &History) -> BTreeMap<(
     all
 }
 
-/// Writes a page, and never over a file that is none.
+/// Writes a page. Never overwrites a file that is not a page of git-ralph.
 fn write(path: &Path, text: &str) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     match fs::metadata(path) {
@@ -228,7 +229,7 @@ fn is_ours(path: &Path) -> bool {
     read.is_ok() && (head.is_empty() || String::from_utf8_lossy(&head).contains(REPORT_MARK))
 }
 
-/// Opens a page with the program that `BROWSER` names, or with that of the desktop.
+/// Opens a page with the program in `BROWSER`, or else with the desktop's default.
 async fn open(context: &Context, path: &Path) -> Result<()> {
     let environment = &context.environment;
     let named = environment.get("BROWSER").map(|browser| browser.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! `git ralph resume`: whatever was half-done is made whole, then the loop goes on.
+//! `git ralph resume`: completes what was interrupted, then continues the loop.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -15,7 +15,7 @@ use crate::run::{End, HalfDone, Opening, RunDir, RunState};
 use crate::runner::Runner;
 use crate::story::{Change, Story};
 
-/// Takes a run up again.
+/// Resumes a run.
 pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let mut context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;
@@ -49,8 +49,8 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     work(&context, open, &planned, loaded, &args.run).await
 }
 
-/// The options given now, and those that the run was started with. A selection of the start that is done, or that waits for stories
-/// outside of it, selects nothing any more: the run continues with the other stories.
+/// The given options, completed with those of the run's start. If the stories selected at the start are done, or wait for stories
+/// outside of the selection, the selection is dropped and the run continues with the other stories.
 fn flags(context: &Context, args: &Resume, opening: &Opening, state: &RunState, change: &Change) -> Flags {
     let given = args.run.flags();
     let mut remembered = opening.flags.clone();
@@ -61,7 +61,7 @@ fn flags(context: &Context, args: &Resume, opening: &Opening, state: &RunState, 
     super::start::absolute(given, &context.environment).over(remembered)
 }
 
-/// What `--dry-run` prints: the stories that are left, with what is done for each.
+/// The output of `--dry-run`: the remaining stories with the steps for each.
 fn dry_run_text(context: &Context, args: &Resume, run: &RunDir, state: &RunState) -> Result<String> {
     let opening = state.opening.as_ref().context("the run has not been started")?;
     let loaded = context.changes.load(&run.change)?;

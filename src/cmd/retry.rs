@@ -1,4 +1,4 @@
-//! `git ralph retry`: a fresh set of retries for a story.
+//! `git ralph retry`: resets the retries of a story.
 
 use anyhow::{Result, bail};
 
@@ -8,7 +8,7 @@ use crate::config::Environment;
 use crate::error::{ExitStatus, Problem};
 use crate::run::Wish;
 
-/// Gives stories a fresh set of retries.
+/// Resets the retries of one story, or of all that have failed.
 pub async fn run(args: &Retry, environment: Environment) -> Result<ExitStatus> {
     let steering = Steering::open(environment, args.change.as_deref(), args.quiet).await?;
     let stories = match &args.story {

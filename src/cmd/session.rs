@@ -1,4 +1,4 @@
-//! What `start` and `resume` share: the plan of a loop, and who is told of it.
+//! What `start` and `resume` share: planning the loop, and choosing its output.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::run::{End, LoadedChange, OpenRun, Opening, Reporter, RunDir, RunState
 use crate::runner::Runner;
 use crate::story::Change;
 
-/// Works out what flags, change file and configuration say, and finds the agent.
+/// Resolves options, change file and configuration, and finds the agent.
 pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &Flags, limit: Option<u32>) -> Result<Work> {
     let name = &change.name;
     let settings = loaded.settings(flags, &context.config)?;
@@ -50,7 +50,7 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
         );
     }
     if !is_remote {
-        // A worker finds it where it works.
+        // A worker looks for the agent on its own machine.
         agent.find(&context.environment, &context.repo.place.top)?;
     }
     for runner in [Runner::of_agents(&settings), Runner::of_gates(&settings)] {
@@ -66,12 +66,12 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
     Ok(work)
 }
 
-/// The error about a worker in a run whose agents work in the user's checkout; `hint` is the command that makes an isolated run.
+/// The error for a worker in a run whose agents work in the user's checkout; `hint` is the command that makes an isolated run.
 pub fn needs_isolation(hint: String) -> Problem {
     Problem::refused("agents on other machines need an isolated run: their work is brought into private clones").hint(hint)
 }
 
-/// What an agent does not tell cannot be held to a budget: that is said before the first one starts.
+/// Warns before the first attempt if the agent does not report what a budget needs.
 fn warn_of_budget(work: &Work) {
     let (settings, agent) = (&work.settings, &work.agent);
     let warn = |option: &str, what: &str, other: &str| {
@@ -87,14 +87,14 @@ fn warn_of_budget(work: &Work) {
     }
 }
 
-/// Who is told about a loop, by its options.
+/// The reporter of a loop, according to its options.
 pub fn reporter(context: &Context, options: &RunOptions) -> Box<dyn Reporter> {
     let verbosity = match (options.quiet, options.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
         _ => Verbosity::Normal,
     };
-    // Events on the same terminal would be written into a live view.
+    // JSON events on the same terminal would garble a live view.
     let is_shared = options.json && context.environment.display;
     let human: Box<dyn Reporter> = if context.environment.can_draw() && verbosity > Verbosity::Quiet && !is_shared {
         Box::new(Terminal::new(verbosity))
@@ -104,7 +104,7 @@ pub fn reporter(context: &Context, options: &RunOptions) -> Box<dyn Reporter> {
     if options.json { Box::new(Tee(vec![Box::new(JsonLines), human])) } else { human }
 }
 
-/// Who is told about a command that is over quickly.
+/// The reporter of a short command.
 pub fn brief(quiet: bool) -> Box<dyn Reporter> {
     Box::new(Lines::new(if quiet { Verbosity::Quiet } else { Verbosity::Normal }))
 }
@@ -122,7 +122,7 @@ pub async fn take_up(context: &Context, run: RunDir, state: &RunState, reporter:
     Ok(open)
 }
 
-/// Works until the loop is over, then completes the run as the settings or the user say.
+/// Works until the loop ends, then finishes the run as the settings or the user ask for.
 pub async fn work(context: &Context, mut open: OpenRun, work: &Work, loaded: LoadedChange, options: &RunOptions) -> Result<ExitStatus> {
     let listening = open.listen()?;
     let page = Rc::new(RefCell::new(None));
@@ -153,13 +153,13 @@ pub async fn work(context: &Context, mut open: OpenRun, work: &Work, loaded: Loa
     status
 }
 
-/// The terminal's bell, for a user who is looking elsewhere; who stops the loop is there.
+/// Rings the terminal's bell for a user who is looking elsewhere, but not if the user has stopped the loop.
 async fn call_the_user(environment: &Environment, end: &End, state: &RunState, bell: Bell) {
     if !environment.screen || matches!(end, End::Stopped | End::Interrupted { .. }) {
         return;
     }
     let screen = Screen::named(environment.get("TERM").and_then(|term| term.to_str()).unwrap_or_default());
-    // Without a terminal on standard input no question follows that could be seen.
+    // Without a terminal on standard input no question follows that the user could notice.
     let bell = if bell == Bell::Auto && !environment.interactive { Bell::Ring } else { bell };
     let text = end_words(end, state);
     let _ = tokio::task::spawn_blocking(move || ring(bell, screen, &text)).await;

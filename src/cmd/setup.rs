@@ -1,4 +1,4 @@
-//! `git ralph setup`: installs the manual and shell completion, or removes them.
+//! `git ralph setup`: installs or removes the manual pages and shell completion.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,7 +14,7 @@ use crate::report::{Line, Tone, output};
 use crate::safe_read;
 use crate::shell_word::quoted;
 
-/// Installs or removes.
+/// Installs or removes the files.
 pub fn run(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
     if args.uninstall { uninstall(args, environment) } else { install(args, environment) }
 }
@@ -64,7 +64,7 @@ fn uninstall(args: &Setup, environment: &Environment) -> Result<ExitStatus> {
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files.dedup_by(|one, other| one.path == other.path);
     let record = if args.prefix.is_none() { Some(Record::of_user(environment)?) } else { None };
-    // The manual beside the program may be a package's, or another user's.
+    // The manual next to the program may belong to a package or another user.
     files.retain(|file| record.as_ref().is_none_or(|record| record.has(&file.path)));
     let word = if args.dry_run { "would remove" } else { "removed" };
     let mut removed = 0;
@@ -111,7 +111,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Problem {
     }
 }
 
-/// What a user has to add to which start file.
+/// What the user has to add to which shell start file.
 fn advice(places: &Places, environment: &Environment) -> String {
     let home = environment.get("HOME").map(Path::new);
     let short = |path: &Path| match home.and_then(|home| path.strip_prefix(home).ok()) {

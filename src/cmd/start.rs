@@ -1,4 +1,4 @@
-//! `git ralph start`: checks, the initial state, the loop, the completion choice.
+//! `git ralph start`: checks everything, creates the initial state, runs the loop, and offers to finish.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Change, ChangeName, Order, Story, StoryId};
 use crate::workspace::{check_outside, workspace_directory};
 
-/// Begins a run and works on it.
+/// Starts a run and works on it.
 pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let Some(name) = chosen(&context, args.change.as_deref()).await? else { return Ok(ExitStatus::NotPossible) };
     let flags = absolute(args.run.flags(), &context.environment);
-    // What is wrong with the stories is said before anything is asked.
+    // Errors in the stories are reported before the first question.
     let loaded = context.changes.load(&name)?;
     let change = loaded.change(None)?;
     check_edited(&loaded, &change)?;
@@ -53,7 +53,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     let reporter = reporter(&context, &args.run);
     let isolation = isolation(&context, &name, &planned).await?;
     let lock_name = lock_name(&name, &context.repo.place.worktree_id(), isolation.is_some());
-    // Refuses if a loop is at work here; the lock is not held while a question waits.
+    // Refuses if another loop is working here. The lock is not held while a question is open.
     drop(context.site().lock(&lock_name).await?);
     let (context, lock) = match old_run(&context, &name, args.restart, isolation.is_some()).await? {
         Old::None => {
@@ -83,7 +83,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     work(&context, open, &planned, loaded, &args.run).await
 }
 
-/// Refuses a template that was never edited: an agent would be paid for nothing.
+/// Refuses a template that was never edited, because the agent would cost money for nothing.
 fn check_edited(loaded: &LoadedChange, change: &Change) -> Result<()> {
     let Some((story, words)) = change.stories.iter().find_map(|story| Some((story, unedited(story)?))) else { return Ok(()) };
     let (file, name) = (&loaded.shown, &loaded.name);
@@ -93,7 +93,8 @@ fn check_edited(loaded: &LoadedChange, change: &Change) -> Result<()> {
     )
 }
 
-/// Whether stories that a finished run has done may be done again: on a terminal the user is asked, elsewhere it takes `--restart`.
+/// Whether stories that a finished run has done may be done again. On a terminal the user is asked; otherwise `--restart` is
+/// required.
 async fn may_be_done_again(context: &Context, change: &Change, work: &Work) -> Result<bool> {
     let last = context.store.last(&change.name)?.filter(|(_, state)| matches!(state.phase, Phase::Finished(_)));
     let Some((run, state)) = last else { return Ok(true) };
@@ -113,7 +114,7 @@ async fn may_be_done_again(context: &Context, change: &Change, work: &Work) -> R
     Ok(ask::sure("Do them again?".to_owned()).await? == ask::Answer::Chosen(()))
 }
 
-/// The command that does only the stories that were not done, if there are some and they need none of the others.
+/// The command that does only the stories that are not done yet, if there are any and they do not depend on the others.
 fn only_the_others(change: &Change, again: &[&str]) -> Option<String> {
     let is_again = |id: &StoryId| again.contains(&id.as_str());
     let others: Vec<&Story> = change.stories.iter().filter(|story| !story.done && !is_again(&story.id)).collect();
@@ -124,7 +125,7 @@ fn only_the_others(change: &Change, again: &[&str]) -> Option<String> {
     Some(format!("{}   to do only the others", git_ralph(&format!("start{}", only.concat()), &[change.name.as_str()])))
 }
 
-/// Says where the stories come from and how many there are, before the first agent starts.
+/// Prints where the stories come from and how many there are, before the first agent starts.
 fn say_what_was_found(loaded: &LoadedChange, change: &Change) {
     let place = loaded.file.source.as_ref().unwrap_or(&loaded.shown);
     let total = change.stories.len();
@@ -135,7 +136,8 @@ fn say_what_was_found(loaded: &LoadedChange, change: &Change) {
     output::message(&Line::new(Tone::Plain, format!("{}: {} in {}{done}", loaded.name, count(total, "story"), clean(place))));
 }
 
-/// Where the workspaces of an isolated run go; none if the agent works in the checkout. What cannot work is said before anything is made.
+/// The directory for the workspaces of an isolated run, or `None` if the agent works in the checkout. Problems are reported before
+/// anything is created.
 async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<Option<PathBuf>> {
     let worker = WorkerRunner::of(Runner::of_agents(&work.settings).words())?;
     match (&worker, work.wants_isolation()) {
@@ -150,8 +152,8 @@ async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<
     Ok(Some(dir))
 }
 
-/// Stories that form a list are worked on one after the other, whatever --jobs and --keep-going say: the user is warned before the first
-/// one starts.
+/// Warns before the first story that the stories form a list, so they run one after the other in spite of `--jobs` and
+/// `--keep-going`.
 fn warn_of_list(change: &Change, work: &Work) {
     let wants_others = work.settings.jobs.value > 1 || work.settings.keep_going.value;
     if wants_others && change.order == Order::List && change.stories.len() > 1 {
@@ -165,7 +167,7 @@ fn warn_of_list(change: &Change, work: &Work) {
     }
 }
 
-/// The named change, the only one there is, or the one that the user picks.
+/// The named change, the only one there is, or the one that the user chooses.
 async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeName>> {
     if let Some(name) = named {
         return Context::name(name).map(Some);
@@ -184,7 +186,7 @@ async fn chosen(context: &Context, named: Option<&str>) -> Result<Option<ChangeN
     }
 }
 
-/// With no agent configured the first known one that is installed is proposed.
+/// If no agent is configured, proposes the first known one that is installed.
 async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> Result<Option<Flags>> {
     let (name, settings) = (&loaded.name, loaded.settings(&flags, &context.config)?);
     if settings.agent.is_some() {
@@ -211,7 +213,7 @@ async fn with_agent(context: &Context, loaded: &LoadedChange, flags: Flags) -> R
     Ok(Some(Flags { agent: Some(AgentChoice::Named(found.to_owned())), ..flags }))
 }
 
-/// An agent that the user has not chosen: what it may do is said before it is used.
+/// Warns what the agent may do, because the user has not chosen it.
 fn warn_of_rights(agent: &str, settings: &Settings) {
     let rights = format!("{agent} runs with its permission prompts switched off: it can run any command and change any file that you can");
     let clone = "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox";
@@ -231,13 +233,14 @@ fn warn_of_rights(agent: &str, settings: &Settings) {
     lines.into_iter().for_each(|line| output::message(&Line::new(Tone::Warning, line)));
 }
 
-/// A program named by a relative path is meant from where it was typed, but runs at the top of the work tree.
+/// Makes the relative path of an agent program absolute: the user means it relative to the current directory, but it runs at the
+/// top of the work tree.
 pub(super) fn absolute(mut flags: Flags, environment: &Environment) -> Flags {
     if let Some(AgentChoice::Command(words)) = &mut flags.agent
         && let Some(program) = words.first_mut()
         && program.contains('/')
     {
-        // As components, so that the `.` of `./agent` is gone.
+        // Via components, which removes the `.` of `./agent`.
         *program = environment.cwd.join(&program).components().collect::<PathBuf>().to_string_lossy().into_owned();
     }
     flags
@@ -250,7 +253,7 @@ enum Old {
     Cancel,
 }
 
-/// An unfinished run is never thrown away by accident.
+/// Finds an unfinished run and asks what to do with it, so that it is never discarded by accident.
 async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: bool) -> Result<Old> {
     let Some((run, state)) = find_old_run(context, name, isolated).await? else { return Ok(Old::None) };
     if restart {
@@ -269,7 +272,7 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: 
 /// The open run of the change, if there is one. Refuses if a run of another change is open in this work tree.
 async fn find_old_run(context: &Context, name: &ChangeName, isolated: bool) -> Result<Option<(RunDir, RunState)>> {
     let worktree = context.repo.place.worktree_id();
-    // Isolated runs are in nobody's way.
+    // Isolated runs do not get in each other's way.
     let here =
         |state: &RunState| !isolated && !state.is_isolated() && state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
     let mut open = context.store.open_runs()?;
@@ -285,7 +288,7 @@ async fn find_old_run(context: &Context, name: &ChangeName, isolated: bool) -> R
     }
     let Some((run, state)) = mine else { return Ok(None) };
     if state.phase == Phase::Starting && !has_begun(&context.repo.refs().await?, &Names::new(name), run.path()) {
-        // It died before it touched anything.
+        // The run died before it changed anything.
         return Ok(None);
     }
     Ok(Some((run, state)))
@@ -297,7 +300,7 @@ fn is_open(name: &ChangeName) -> Problem {
         .hint(format!("git ralph start --restart {name}   to set it aside (under refs/ralph/{name}/) and start over"))
 }
 
-/// What is done for a story, as commands; with its prompt if the user wants to see that.
+/// The steps for a story, as commands; with its prompt if `verbose`.
 pub fn story_steps(change: &Change, story: &Story, work: &Work, verbose: bool) -> Result<String> {
     let mut text = format!("\n# story {}: {}\n{}\n", story.id, story.title, work.agent.words());
     for gate in &Gates::of(&work.settings, story).commands {
@@ -313,7 +316,7 @@ pub fn story_steps(change: &Change, story: &Story, work: &Work, verbose: bool) -
     Ok(text)
 }
 
-/// What `--dry-run` prints.
+/// The output of `--dry-run`.
 fn dry_run_text(context: &Context, change: &Change, work: &Work, isolation: Option<&Path>, verbose: bool) -> Result<String> {
     let (mut text, names) = (String::new(), Names::new(&change.name));
     let begin = match isolation {

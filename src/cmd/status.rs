@@ -1,4 +1,4 @@
-//! `git ralph status`, also bare `git ralph`.
+//! `git ralph status`, and `git ralph` without a command: shows the state of a run.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::report::{StatusView, Summary, output, status_json, status_text};
 use crate::run::{self, Phase, RunDir, RunState};
 
-/// Says where the run stands.
+/// Prints the state of the run.
 pub async fn run(args: &Status, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open(environment).await?;
     let Some((run, state)) = subject(&context, args.change.as_deref())? else {
@@ -50,8 +50,8 @@ fn moved_head<'a>(context: &'a Context, run: &RunDir, state: &RunState) -> Optio
     (here && state.phase == Phase::Open && !state.is_isolated() && !on_branch).then_some(&place.head)
 }
 
-/// The files of the source that the user has edited in the checkout and that an isolated run does not see. A source that cannot be read
-/// has none.
+/// The source files that the user has edited in the checkout, which an isolated run does not see. Empty if the source cannot be
+/// read.
 async fn source_edits(context: &Context, run: &RunDir, state: &RunState) -> Vec<String> {
     let (Some(initial), Some(base), Ok(loaded)) = (&state.initial, &state.base, context.changes.load(&run.change)) else {
         return Vec::new();
@@ -60,7 +60,7 @@ async fn source_edits(context: &Context, run: &RunDir, state: &RunState) -> Vec<
     run::source_edits(&context.repo, &source, initial, &base.checkpoint).await.unwrap_or_default()
 }
 
-/// The named change's last run, or the open run of this work tree.
+/// The last run of the named change, or the open run of this work tree.
 fn subject(context: &Context, name: Option<&str>) -> Result<Option<(RunDir, RunState)>> {
     let Some(name) = name else { return context.open_run_if_any() };
     let name = Context::name(name)?;

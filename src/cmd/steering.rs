@@ -1,4 +1,5 @@
-//! What `hint`, `skip`, `retry` and `done` share: a request is left for the loop, or followed at once if none is running.
+//! What `hint`, `skip`, `retry` and `done` share: they leave a request for the running loop, or carry it out at once if there is
+//! none.
 
 use std::path::PathBuf;
 
@@ -13,11 +14,11 @@ use crate::report::{Line, Tone, output, wish_words};
 use crate::run::{Answer, Inbox, Request, RunDir, RunState, Wish, request_problem};
 use crate::story::{Story, StoryId};
 
-/// A run that is to be steered.
+/// A run and its context, for a request.
 pub struct Steering {
     context: Context,
     run: RunDir,
-    /// Where it stands.
+    /// The state of the run.
     pub state: RunState,
     quiet: bool,
 }
@@ -34,18 +35,18 @@ impl Steering {
         Ok(Steering { context, run, state, quiet })
     }
 
-    /// Finds a story by what was typed.
+    /// Finds the story that the user named.
     pub fn story(&self, text: &str) -> Result<StoryId> {
         self.context.story(&self.run, &self.state, text)
     }
 
-    /// What is said if a story has to be named.
+    /// The error if the user has to name a story.
     pub fn name_a_story(&self, why: &str, command: &str, stories: &[StoryId]) -> Problem {
         let hints = stories.iter().map(|story| self.command(command, story));
         hints.fold(Problem::usage(format!("which story? {why}")), Problem::hint).hint(self.status())
     }
 
-    /// The command that shows where the run stands.
+    /// The command that shows the state of the run.
     pub fn status(&self) -> String {
         format!("git ralph status {}", self.run.change)
     }
@@ -54,7 +55,7 @@ impl Steering {
         format!("git ralph {command} --change {} {}", self.run.change, crate::shell_word::quoted(story.as_str()))
     }
 
-    /// Asks the run for something.
+    /// Makes requests of the run.
     pub async fn ask(self, wishes: Vec<Wish>) -> Result<ExitStatus> {
         let Steering { context, run, state, quiet } = self;
         let requests: Vec<Request> = wishes.into_iter().map(Request::new).collect();
@@ -71,7 +72,7 @@ impl Steering {
         }
         for request in &requests {
             let answer = state.answer(request, &stories);
-            // Without a loop, what is under way was cut short, which is said when the run is taken up.
+            // Without a loop, an attempt in progress was interrupted, which is handled when the run is taken up.
             let holds = owner.is_some() || !matches!(answer, Answer::Occupied { .. });
             if let Some(problem) = request_problem(&answer, &request.wish, &run.change).filter(|_| holds) {
                 bail!(problem);
@@ -85,7 +86,7 @@ impl Steering {
                 }
                 return Ok(ExitStatus::Done);
             }
-            // The loop ended before it saw the request: it is followed here.
+            // The loop ended before it read the request, so it is carried out here.
         }
         let change = run.change.clone();
         let mut open = take_up(&context, run, &state, brief(quiet)).await?;

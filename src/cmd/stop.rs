@@ -1,4 +1,4 @@
-//! `git ralph stop`: leaves a request for the loop that is at work in this work tree.
+//! `git ralph stop`: leaves a stop request for the loop in this work tree.
 
 use anyhow::{Context as _, Result, bail};
 

@@ -1,4 +1,4 @@
-//! `git ralph undo`: takes checkpoints back; what they held stays under a ref.
+//! `git ralph undo`: undoes checkpoints. Their commits stay under a ref.
 
 use anyhow::Result;
 
@@ -8,7 +8,7 @@ use crate::cli::UndoArgs;
 use crate::config::Environment;
 use crate::error::ExitStatus;
 
-/// Takes checkpoints back.
+/// Undoes checkpoints.
 pub async fn run(args: &UndoArgs, environment: Environment) -> Result<ExitStatus> {
     let context = Context::open_to_work(environment).await?;
     let (run, state) = context.open_run(args.change.as_deref())?;

@@ -1,4 +1,4 @@
-//! A command line that cannot be understood: what is wrong with it, in git's manner.
+//! Reports errors in the command line in git's style.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::nearest;
 use crate::report::output;
 use crate::shell_word::quoted;
 
-/// Prints what clap has to say about the words of the command line: help, the version, or an error.
+/// Prints clap's result for the command line: help, the version, or an error.
 pub fn usage_error(error: &Error, words: &[OsString]) -> ExitStatus {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         output::data(&error.render().to_string());
@@ -28,14 +28,14 @@ pub fn usage_error(error: &Error, words: &[OsString]) -> ExitStatus {
     ExitStatus::Usage
 }
 
-/// The command that the words are about, behind a space; nothing if there is none.
+/// The subcommand in the words, with a space before it; empty if there is none.
 fn command(words: &[OsString]) -> String {
     let cli = Cli::command();
     let named = words.iter().skip(1).find_map(|word| cli.find_subcommand(word));
     named.map(|command| format!(" {}", command.get_name())).unwrap_or_default()
 }
 
-/// The hint repeats the whole line with the command that may be meant.
+/// The error for an unknown command. The hint repeats the whole command line with the command that may be meant.
 fn unknown_command(error: &Error, words: &[OsString]) -> (String, String) {
     let typed = context(error, ContextKind::InvalidSubcommand);
     let commands = Cli::command();
@@ -54,7 +54,7 @@ fn what_is_wrong(error: &Error) -> String {
             format!("unknown option '{}'{}", argument.escape_debug(), nearest::said(near.as_deref()))
         }
         ErrorKind::UnknownArgument => format!("unexpected argument '{}'", argument.escape_debug()),
-        // What a value must be is said by the type of the setting.
+        // The type of the setting says what a value must be.
         ErrorKind::ValueValidation => match error.source() {
             Some(why) => format!("bad value for '{argument}': {why}"),
             None => first_line(error),
@@ -70,14 +70,14 @@ fn what_is_wrong(error: &Error) -> String {
     }
 }
 
-/// The words of clap, without its label.
+/// clap's message, without its label.
 fn first_line(error: &Error) -> String {
     let text = error.render().to_string();
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// What clap knows about the error, as text.
+/// A detail that clap knows about the error, as text.
 fn context(error: &Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),

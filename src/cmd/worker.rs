@@ -1,4 +1,4 @@
-//! `git ralph worker`: checks what it is asked to do, and does it.
+//! `git ralph worker`: checks its arguments, and runs the agent of one attempt on this machine.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ fn order(args: WorkerArgs, environment: &Environment) -> Result<Order> {
     })
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn variable(entry: &OsStr) -> Result<(String, OsString)> {
     let text = entry.to_str().and_then(|text| text.split_once('='));
     match text.filter(|(name, _)| !name.is_empty()) {
@@ -59,7 +59,7 @@ fn variable(entry: &OsStr) -> Result<(String, OsString)> {
     }
 }
 
-/// `Name <address>`.
+/// Parses `Name <address>`.
 fn name_and_address(text: &OsStr) -> Result<(String, String)> {
     let parts = text.to_str().and_then(|text| text.strip_suffix('>')?.split_once('<'));
     match parts {

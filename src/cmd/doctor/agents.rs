@@ -1,4 +1,4 @@
-//! The agents: which are installed or configured, and which one `start` would use.
+//! Checks the agents: which are installed or configured, and which one `start` would use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::process::{Exit, Program, capture};
 use crate::report::{Check, Health};
 use crate::shell_word::quoted;
 
-/// A client that takes longer to say its version does not start.
+/// A client that takes longer to print its version counts as broken.
 const TRIAL: Duration = Duration::from_secs(20);
 
-/// Every agent that is installed or configured, and the one that `start` would use.
+/// One check per agent that is installed or configured, and one for the agent that `start` would use.
 pub async fn checks(context: &Context) -> Vec<Check> {
     let chosen = context.config.last("ralph.agent").map(|setting| setting.value);
     let configured: BTreeSet<&str> = context.config.subsections_with("cmd").collect();
@@ -39,7 +39,7 @@ pub async fn checks(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// The agent that a change gets which names none.
+/// Checks the agent that is used for a change that names none.
 fn default_agent(context: &Context, chosen: Option<&str>) -> Check {
     let name = "default agent";
     match (chosen, Agent::installed(&context.environment, &context.repo.place.top)) {
@@ -53,7 +53,7 @@ fn default_agent(context: &Context, chosen: Option<&str>) -> Check {
     }
 }
 
-/// What there is to say about one agent; nothing if its program is not there.
+/// Checks one agent; `None` if its program is not installed.
 async fn agent(context: &Context, name: &str) -> Option<Check> {
     let label = format!("agent {name}");
     let top = &context.repo.place.top;
@@ -72,7 +72,7 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
         Err(_) => return None,
     };
     let place = format!("{}, format {}", found.display(), agent.format.name());
-    // Only of known clients is it known that asking for a version does nothing else.
+    // Only for known clients is it certain that `--version` does nothing else.
     let known = found.file_name().and_then(|name| Profile::of(name.to_str()?));
     if known.is_none() {
         return Some(Check::new(label, Health::Green, place));
@@ -84,7 +84,7 @@ async fn agent(context: &Context, name: &str) -> Option<Check> {
     })
 }
 
-/// Starts a client and asks for its version.
+/// Starts a client with `--version`.
 async fn trial(context: &Context, program: &Path, top: &Path) -> Result<String, String> {
     let program = Program {
         program: program.into(),

@@ -1,4 +1,4 @@
-//! What is installed on the machine: git, the manual, shell completion.
+//! Checks what is installed on the machine: git, the manual, shell completion.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use crate::install::{Places, State};
 use crate::process::{Exit, MISSING, Program, capture};
 use crate::report::{Check, Health};
 
-/// The oldest git that the tests are run with.
+/// The oldest git that the tests run with.
 const OLDEST: (u32, u32) = (2, 39);
-/// What git-ralph uses of git or runs into, and the git that has it first.
+/// Features of git that git-ralph uses or meets, and the git version that introduced each.
 const LEARNED: [((u32, u32), &str); 3] = [
     ((2, 36), "core.fsync, which puts a checkpoint on the disk"),
     ((2, 38), "git merge-tree --write-tree, which isolated runs land with"),
@@ -19,7 +19,7 @@ const LEARNED: [((u32, u32), &str); 3] = [
 ];
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Which git there is.
+/// Checks the version of git.
 pub async fn git(environment: &Environment) -> Check {
     let asked = Git::plain(environment.cwd.clone(), environment.for_discovery()).call(["--version"]).line().await;
     let version = match asked {
@@ -38,14 +38,14 @@ pub async fn git(environment: &Environment) -> Check {
     }
 }
 
-/// What a git of this version does not have yet, as the end of a sentence.
+/// The features that this version of git lacks, as the end of a sentence.
 fn lacking(found: (u32, u32)) -> String {
     let lacks: Vec<String> =
         LEARNED.iter().filter(|(since, _)| found < *since).map(|((major, minor), what)| format!("{what} ({major}.{minor})")).collect();
     if lacks.is_empty() { String::new() } else { format!("; lacks {}", lacks.join("; ")) }
 }
 
-/// What this system cannot do for a run; nothing to report where it can do everything.
+/// What this system cannot do for a run. Empty if it can do everything.
 pub fn system() -> Vec<Check> {
     let told = |what: &&str| Check::new("system", Health::Note, format!("on this system git-ralph cannot {what}"));
     MISSING.iter().map(told).collect()
@@ -56,7 +56,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Whether `git help ralph` finds its page.
+/// Checks whether `git help ralph` finds its page.
 pub async fn manual(environment: &Environment) -> Check {
     let name = "manual";
     let program = Program {
@@ -74,7 +74,7 @@ pub async fn manual(environment: &Environment) -> Check {
     }
 }
 
-/// Whether shells can complete.
+/// Checks whether completion is installed for the shells.
 pub fn completion(environment: &Environment) -> Check {
     let name = "completion";
     let system = ["/usr", "/usr/local", "/opt/homebrew"].map(|prefix| Places::below(Path::new(prefix)));
@@ -91,7 +91,7 @@ pub fn completion(environment: &Environment) -> Check {
     }
 }
 
-/// The state of a shell's files: as they should be somewhere, or at least of another version.
+/// The state of a shell's files: current if they are so in any place, else those of another version.
 fn state(places: &[Places], shell: &str) -> Option<State> {
     let files = places.iter().flat_map(|places| {
         let dir = match shell {

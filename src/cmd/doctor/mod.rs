@@ -1,4 +1,4 @@
-//! `git ralph doctor`: checks what a run needs, without touching anything.
+//! `git ralph doctor`: checks everything that a run needs, without changing anything.
 
 mod agents;
 mod installed;
@@ -14,7 +14,7 @@ use crate::config::Environment;
 use crate::error::ExitStatus;
 use crate::report::{Check, Health, doctor_json, doctor_text, output};
 
-/// Checks everything; outside of a repository, what can be checked there.
+/// Runs all checks. Outside of a repository, those that are possible there.
 pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> {
     let mut checks = vec![installed::git(&environment).await];
     checks.extend(installed::system());
@@ -34,7 +34,7 @@ pub async fn run(args: &Doctor, environment: Environment) -> Result<ExitStatus> 
     Ok(if sick { ExitStatus::StoppedShort } else { ExitStatus::Done })
 }
 
-/// A check of something that may have failed in words.
+/// The check, or a failed check with the error.
 fn check(name: &str, found: Result<Check>) -> Check {
     found.unwrap_or_else(|error| Check::new(name, Health::Red, crate::error::words(&error)))
 }

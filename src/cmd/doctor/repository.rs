@@ -1,4 +1,4 @@
-//! The repository: its state, who commits, hooks, signing, room on the disk.
+//! Checks the repository: its state, identity, hooks, signing and disk space.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use crate::shell_word::quoted;
 use crate::workspace::Leftover;
 
 const MIB: u64 = 1024 * 1024;
-/// With less, not even a small run gets far.
+/// With less than this, not even a small run gets far.
 const TOO_LITTLE: u64 = 64 * MIB;
 const LITTLE: u64 = 1024 * MIB;
-/// The hooks that a commit would run.
+/// The hooks that `git commit` runs.
 const OF_COMMITS: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"];
 
-/// There is no repository to check.
+/// The check for a directory that is not in a repository.
 pub fn nowhere(error: &anyhow::Error) -> Check {
     let check = Check::new("repository", Health::Red, crate::error::words(error));
     let hint = error.chain().find_map(|cause| cause.downcast_ref::<Problem>()).and_then(|problem| problem.hints(&[]).first().cloned());
     check.fixed_by(hint.unwrap_or_else(|| "cd <a repository>, or git init".to_owned()))
 }
 
-/// Everything about the repository.
+/// All checks of the repository.
 pub async fn checks(context: &Context) -> Vec<Check> {
     vec![
         check("repository", repository(context).await),
@@ -42,7 +42,7 @@ pub async fn checks(context: &Context) -> Vec<Check> {
     .collect()
 }
 
-/// Private clones that no open run needs; nothing is said where there are none.
+/// Private clones that no open run needs; `None` if there are none.
 fn workspaces(context: &Context) -> Option<Check> {
     let name = "workspaces";
     match left_workspaces(&context.repo, &context.store, context.workspaces_around().as_deref(), None) {
@@ -56,7 +56,7 @@ fn workspaces(context: &Context) -> Option<Check> {
     }
 }
 
-/// Whether anything is under way, and whether we may write.
+/// Checks that no git operation is in progress, and that the directories are writable.
 async fn repository(context: &Context) -> Result<Check> {
     let (name, place) = ("repository", &context.repo.place);
     for dir in [&place.common_dir, &place.git_dir, &place.top] {
@@ -84,7 +84,7 @@ async fn identity(context: &Context) -> Result<Check> {
     Ok(Check::new(name, Health::Green, who))
 }
 
-/// The hooks that there are, and what checkpoints do about them.
+/// Lists the commit hooks, and what checkpoints do about them.
 async fn hooks(context: &Context) -> Result<Check> {
     let name = "hooks";
     let plain = context.as_user();
@@ -101,7 +101,7 @@ async fn hooks(context: &Context) -> Result<Check> {
     })
 }
 
-/// Whether checkpoints are signed; if they are to be, one is signed where nobody will find it.
+/// Checks whether checkpoints are signed. If they should be, signs a commit as a trial, which no ref points to.
 async fn signing(context: &Context) -> Result<Check> {
     let name = "signing";
     let wanted = context.config.read_last("ralph.sign", boolean)?.unwrap_or(false);

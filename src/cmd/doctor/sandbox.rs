@@ -1,4 +1,4 @@
-//! Whether agents can be kept in a sandbox here.
+//! Checks whether the sandbox for agents works here.
 
 use super::super::context::Context;
 use super::super::fence::try_sandbox;
@@ -6,10 +6,11 @@ use crate::config::{Flags, SandboxMode, Settings};
 use crate::report::{Check, Health};
 use crate::runner::NoSandbox;
 
-/// Starts a trivial command in the sandbox, by the command line of an attempt. It is a fault only if a sandbox is asked for.
+/// Runs a trivial command in the sandbox, with the command line of an attempt. A failure is an error only if the settings ask for a
+/// sandbox.
 pub async fn check(context: &Context) -> Option<Check> {
     let name = "sandbox";
-    // Settings that cannot be read have a line of their own.
+    // Invalid settings are reported by their own check.
     let settings = Settings::resolve(&Flags::default(), None, &context.config).ok()?;
     let wanted = settings.sandbox.value;
     Some(match (try_sandbox(context, &settings, None).await, wanted) {

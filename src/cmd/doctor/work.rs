@@ -1,4 +1,4 @@
-//! The work: settings, changes that can be started, gates that can be run.
+//! Checks the settings, whether changes can be started, and whether gates can run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::story::ChangeName;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything about settings, changes and gates; of one change, if one is named.
+/// All checks of settings, changes and gates; only of one change if it is named.
 pub async fn checks(context: &Context, only: Option<&str>) -> Result<Vec<Check>> {
     let mut checks = settings(context);
     let names: Vec<ChangeName> = match only {
@@ -55,7 +55,7 @@ fn settings(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// Whether a change can be started, or goes on.
+/// Checks whether a change can be started or resumed.
 async fn change(context: &Context, name: &ChangeName) -> Check {
     let label = format!("change {name}");
     let fix = |problem: &anyhow::Error| {
@@ -71,7 +71,7 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
     }
     let planned = |loaded: LoadedChange| {
         let change = loaded.change(None)?;
-        // With none named, the first one that is installed is proposed; whether there is one is said elsewhere.
+        // If no agent is named, `start` proposes an installed one. Another check says whether there is one.
         if loaded.settings(&Flags::default(), &context.config)?.agent.is_some() {
             plan(context, &loaded, &change, &Flags::default(), None)?;
         }
@@ -79,7 +79,7 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
     };
     let stories = match context.changes.load(name).and_then(planned) {
         Ok(stories) => stories,
-        // Of a change whose file is gone only its runs are known: nobody wants to start it.
+        // A change without a file is known only by its runs, and is not meant to be started.
         Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
             return Check::new(&label, Health::Note, "its file is gone, its runs are kept").fixed_by("git ralph prune");
         }
@@ -95,14 +95,14 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
     }
 }
 
-/// The gates of a change, or those of every change; a program that is not there makes every story fail.
+/// Checks the gates of a change, or of all changes. A missing program would make every story fail.
 async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
     let loaded = name.map(|name| context.changes.load(name)).transpose();
     let settings = loaded.as_ref().ok().map(|loaded| match loaded {
         Some(loaded) => loaded.settings(&Flags::default(), &context.config),
         None => Settings::resolve(&Flags::default(), None, &context.config),
     });
-    // What cannot be read has been said already.
+    // Settings and changes that cannot be read have already been reported.
     let (Some(Ok(settings)), Ok(loaded)) = (settings, loaded) else { return Vec::new() };
     let label = name.map_or_else(|| "gates".to_owned(), |name| format!("gates of {name}"));
     let stories = loaded.and_then(|loaded| loaded.change(None).ok()).map(|change| change.stories).unwrap_or_default();
@@ -128,13 +128,13 @@ async fn gates(context: &Context, name: Option<&ChangeName>) -> Vec<Check> {
     checks
 }
 
-/// The program that a command line begins with, if that can be told without a shell.
+/// The program that a command line begins with, if it can be determined without a shell.
 fn first_word(command: &str) -> Option<&str> {
     let word = command.split_whitespace().next()?;
     word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+".contains(c)).then_some(word)
 }
 
-/// As the shell finds it that will run it.
+/// Whether the shell that runs the gates finds the program.
 async fn is_there(context: &Context, program: &str) -> bool {
     let top: &Path = &context.repo.place.top;
     let program = Program {

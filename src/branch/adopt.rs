@@ -1,4 +1,4 @@
-//! Before work goes on: what the user did on the branch or in the work tree since a clean stop is taken in, not lost.
+//! Adopts the user's commits on the branch and edits in the work tree since a clean stop, before the run continues.
 
 use std::time::Instant;
 
@@ -8,38 +8,39 @@ use super::{Base, Branch};
 use crate::git::{Oid, RefList, RefUpdate};
 use crate::workspace::{Moment, Workspace};
 
-/// What was found between two pieces of work.
+/// What the user did since the run's last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adopted {
-    /// Nothing: everything is as we left it.
+    /// Nothing has changed.
     Same,
-    /// The user committed on the branch: that commit is the checkpoint now.
+    /// The user committed on the branch; that commit becomes the checkpoint.
     Commits {
         /// The new checkpoint.
         checkpoint: Oid,
     },
-    /// The user edited files: a snapshot of them is what attempts start from.
+    /// The user edited files; attempts start from a snapshot of them.
     Edits {
         /// The checkpoint, which may have moved too.
         checkpoint: Oid,
         /// The snapshot.
         base: Oid,
-        /// How many paths; none if the user has only staged something.
+        /// The number of changed paths; zero if the user has only staged something.
         files: usize,
     },
 }
 
 impl Branch {
-    /// Checks that the branch is active and at the checkpoint; gives the tip if the user has committed on it.
+    /// Checks that HEAD is on the run's branch and that the branch contains the checkpoint. Returns the tip if the user has
+    /// committed on it.
     ///
     /// # Errors
-    /// A problem if HEAD is elsewhere or the branch has lost the checkpoint.
+    /// A [`Problem`](crate::error::Problem) if HEAD is elsewhere or the branch has lost the checkpoint.
     pub async fn verify_branch(&self, workspace: &Workspace, base: &Base) -> Result<Option<Oid>> {
         self.verify_branch_in(workspace, &self.repo.refs().await?, base).await
     }
 
-    /// Verifies the branch, then records everything of the user's that must survive the attempt. Called right before the
-    /// agent of the attempt with this label starts.
+    /// Verifies the branch, then records everything of the user's that must survive the attempt. Called right before the agent of
+    /// the attempt with this label starts.
     ///
     /// # Errors
     /// As [`Branch::verify_branch`].
@@ -53,7 +54,7 @@ impl Branch {
         Ok(moved)
     }
 
-    /// The refs, with the branch verified; and its tip, if the user has committed on it.
+    /// The refs, after the branch is verified, and the branch's tip if the user has committed on it.
     async fn verified_refs(&self, workspace: &Workspace, base: &Base) -> Result<(RefList, Option<Oid>)> {
         if let Some(refs) = self.cached_refs(workspace, base) {
             return Ok((refs, None));
@@ -71,13 +72,13 @@ impl Branch {
         Ok(Some(tip.clone()).filter(|tip| *tip != base.checkpoint))
     }
 
-    /// Verifies the branch and takes in what the user did on it and in the work tree.
+    /// Verifies the branch, and adopts the user's commits on it and edits in the work tree.
     ///
     /// # Errors
-    /// As [`Branch::verify_branch`], or if an operation of git is under way.
+    /// As [`Branch::verify_branch`], or if a git operation is under way.
     pub async fn adopt(&self, workspace: &Workspace, base: &Base) -> Result<Adopted> {
         let looked = Instant::now();
-        // Before the walk: it writes times into our own index.
+        // Checked before the scan, which writes file times into the private index.
         let stage_is_theirs = !workspace.index_is_ours();
         let refs = self.repo.refs().await?;
         let moved = self.verify_branch_in(workspace, &refs, base).await?;
@@ -102,10 +103,10 @@ impl Branch {
         Ok(Adopted::Edits { checkpoint: tip.clone(), base, files: snapshot.changes.len() })
     }
 
-    /// Takes in commits that the user has made on the branch of an isolated run; gives its tip if there are any.
+    /// Adopts commits that the user has made on the branch of an isolated run. Returns its tip if there are any.
     ///
     /// # Errors
-    /// A problem if the branch has lost the checkpoint.
+    /// A [`Problem`](crate::error::Problem) if the branch has lost the checkpoint.
     pub async fn adopt_commits(&self, checkpoint: &Oid) -> Result<Option<Oid>> {
         let refs = self.repo.refs().await?;
         let tip = refs.get(&self.names.branch()).cloned().unwrap_or_else(|| checkpoint.clone());

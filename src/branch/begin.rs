@@ -1,4 +1,4 @@
-//! Beginning a run: checks that touch nothing, then the initial state on a branch of its own.
+//! Begins a run: checks the preconditions without changing anything, then commits the initial state on a new branch.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::names::{BRANCHES, Names, REFS};
 use crate::shell_word::quoted;
 use crate::workspace::{FirstLook, Notice, Workspace, has_looked, under_way_problem};
 
-/// Whether a run begins now or went down while it began.
+/// Whether a run begins for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// For the first time.
+    /// It begins for the first time.
     Fresh,
-    /// It was under way when the process died.
+    /// An earlier process died while it was beginning the run.
     Again,
 }
 
@@ -25,16 +25,16 @@ pub enum Beginning {
 pub struct Begun {
     /// The commit "initial state".
     pub initial: Oid,
-    /// Where a branch of an earlier run was kept, with its tip.
+    /// The ref that saves the branch of an earlier run, with its tip.
     pub leftover: Option<(String, Oid)>,
-    /// What the user should hear of.
+    /// Messages for the user.
     pub notices: Vec<Notice>,
 }
 
-/// Refuses, having touched nothing, if a run of this change cannot begin here.
+/// Refuses, without changing anything, if a run of this change cannot begin here.
 ///
 /// # Errors
-/// A [`Problem`] that says why and what to do.
+/// A [`Problem`] with the reason and a hint.
 pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
     let unmerged = repo.git.call(["ls-files", "-u", "-z"]).working();
     let (under_way, unmerged, refs, elsewhere) =
@@ -81,18 +81,15 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
     Ok(())
 }
 
-/// Whether a start that was cut short had touched anything. The initial state may be that of an earlier run, which keeps its refs
-/// until the next start has moved them: only after that does a start look at the work tree.
+/// Whether an interrupted start had changed anything. The ref of the initial state alone does not prove it: an earlier run keeps
+/// that ref until the next start has moved it. Only after that does a start record the work tree.
 #[must_use]
 pub fn has_begun(refs: &RefList, names: &Names, run_dir: &Path) -> bool {
     refs.get(&names.initial()).is_some() && has_looked(run_dir)
 }
 
 impl Branch {
-    /// Begins the run number `run` from `original`. Until the ref transaction, nothing of the user's is touched.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Begins run number `run` from `original`. Until the ref transaction, nothing of the user's is changed.
     pub async fn begin(&self, workspace: &Workspace, original: &Head, run: u32, beginning: Beginning) -> Result<Begun> {
         let mut refs = self.repo.refs().await?;
         let begun_before = beginning == Beginning::Again && has_begun(&refs, &self.names, workspace.dir());
@@ -114,7 +111,8 @@ impl Branch {
         Ok(begun)
     }
 
-    /// Keeps what the user has staged since the start was cut short: the index is about to be that of the initial state.
+    /// Saves what the user has staged since the interrupted start, because the index is about to be replaced by the initial
+    /// state.
     async fn keep_later_stage(&self, workspace: &Workspace, initial: &Oid, refs: &RefList) -> Result<()> {
         let Some(staged) = workspace.staged(initial, initial).await? else { return Ok(()) };
         if let Some(known) = refs.get(&self.names.index())
@@ -125,7 +123,8 @@ impl Branch {
         self.repo.update_refs(&[RefUpdate::Set { name: self.names.adopted(&staged), to: staged }], "git ralph start").await
     }
 
-    /// Keeps commits that the user has made on a detached HEAD since the start was cut short: HEAD is about to be on the branch.
+    /// Saves commits that the user has made on a detached HEAD since the interrupted start, because HEAD is about to move to the
+    /// branch.
     async fn keep_detached(&self, initial: &Oid, original: &Head, refs: &RefList) -> Result<()> {
         let Head::Detached { oid } = self.repo.head(refs).await? else { return Ok(()) };
         if oid == *initial || Some(&oid) == original.oid() {
@@ -166,7 +165,7 @@ impl Branch {
         Ok(leftover)
     }
 
-    /// What earlier runs of the change kept moves out of the way of this one's names, and stays reachable. Says whether there was any.
+    /// Moves the refs of earlier runs of the change out of the way, so that they stay reachable. Returns whether there were any.
     pub(super) async fn archive(&self, refs: &RefList, run: u32) -> Result<bool> {
         let prefix = self.names.prefix();
         let mut updates = Vec::new();

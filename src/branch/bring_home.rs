@@ -1,4 +1,5 @@
-//! The end of an isolated run: its result is merged into the user's checkout, whatever is uncommitted there, or is left under a ref.
+//! Ends an isolated run: merges its result into the user's checkout, including uncommitted changes there, or leaves it under a
+//! ref.
 
 use anyhow::{Result, bail};
 
@@ -9,21 +10,21 @@ use crate::git::{Head, Merge, Oid, Reach, RefUpdate};
 use crate::shell_word::quoted;
 use crate::workspace::{Notice, Switch, Workspace, under_way_problem};
 
-/// A merge of the run's result into the checkout that is known to be free of conflicts: nothing has been touched yet.
+/// A conflict-free merge of the run's result into the checkout, before any file is changed.
 #[derive(Debug)]
 pub struct HomePlan {
-    /// What the checkout holds.
+    /// The current tree of the checkout.
     from: Oid,
-    /// What it will hold.
+    /// The merged tree.
     to: Oid,
 }
 
 impl Branch {
-    /// Merges what the run did with what the checkout holds now. `since` is what both go on from: the initial state, or what the checkout
-    /// held when a story was last done by hand.
+    /// Merges the run's result with the current state of the checkout. `since` is the merge base: the initial state, or the state
+    /// of the checkout when a story was last done by hand.
     ///
     /// # Errors
-    /// A [`Problem`] if the checkout is not on the original branch, or the merge has conflicts; then nothing has been touched.
+    /// A [`Problem`] if the checkout is not on the original branch, or the merge has conflicts. No file has been changed then.
     pub async fn plan_home(&self, checkout: &Workspace, original: &Head, since: &Oid, result: &Oid) -> Result<HomePlan> {
         self.check_free(checkout, original).await?;
         checkout.recover_switch().await?;
@@ -45,7 +46,7 @@ impl Branch {
         }
     }
 
-    /// Merges two trees that both go on from a third.
+    /// Merges two trees with a third as the merge base.
     pub(super) async fn merge_trees(&self, base: &Oid, ours: &Oid, theirs: &Oid) -> Result<Merge> {
         let base = self.repo.commit(base, &[], "before\n").await?;
         let ours = self.repo.commit(ours, &[&base], "one side\n").await?;
@@ -53,7 +54,7 @@ impl Branch {
         self.repo.merge(&ours, &theirs).await
     }
 
-    /// Refuses a checkout where git is in the middle of something, or that is on another branch than at the start.
+    /// Refuses a checkout with a git operation under way, or on another branch than at the start.
     pub(super) async fn check_free(&self, checkout: &Workspace, original: &Head) -> Result<()> {
         if let Some(operation) = checkout.repo.under_way().await? {
             bail!(under_way_problem(operation));
@@ -88,10 +89,10 @@ impl Branch {
         bail!(Problem::refused(format!("this checkout is on {}, and the run was started on {was}", head.words())).hint(back).hint(keep))
     }
 
-    /// Writes the merged files into the checkout. Its index stays as it is, so what is staged stays staged.
+    /// Writes the merged files into the checkout. Its index is left alone, so staged changes stay staged.
     ///
     /// # Errors
-    /// If git fails; what was in the checkout is still there or named in a notice.
+    /// If git fails. The files of the checkout are then still there or named in a notice.
     pub async fn bring_home(&self, checkout: &Workspace, plan: &HomePlan) -> Result<Vec<Notice>> {
         let mut notices = Vec::new();
         let changes = self.repo.diff_trees(&plan.from, &plan.to).await?;
@@ -101,21 +102,15 @@ impl Branch {
         Ok(notices)
     }
 
-    /// Keeps the run's last state under a ref.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Saves the run's last state under a ref.
     pub async fn keep_result(&self, result: &Oid) -> Result<String> {
         let kept = self.names.done();
         self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: result.clone() }], "git ralph finish").await?;
         Ok(kept)
     }
 
-    /// Before the branch of an isolated run goes or moves: commits on it that are not part of `result` are kept under a ref. The user may
-    /// have made them at any time.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Saves commits on the branch of an isolated run that are not part of `result`, before the branch is moved or deleted. The
+    /// user may have made them at any time.
     pub async fn keep_tip(&self, result: &Oid) -> Result<Option<Notice>> {
         let refs = self.repo.refs().await?;
         let Some(tip) = refs.get(&self.names.branch()).filter(|tip| *tip != result) else { return Ok(None) };
@@ -130,18 +125,13 @@ impl Branch {
     }
 
     /// Deletes the branch and the refs that only an open run needs.
-    ///
-    /// # Errors
-    /// If git fails.
     pub async fn drop_run_refs(&self) -> Result<()> {
         let refs = self.repo.refs().await?;
         self.drop_refs(&refs).await
     }
 
-    /// The same after an abort of the run number `run`: a branch of this name that was there before the run is put back, and given.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The same after an abort of run number `run`. A branch of this name that existed before the run is restored; its tip is
+    /// returned.
     pub async fn drop_aborted_refs(&self, run: u32) -> Result<Option<Oid>> {
         let refs = self.repo.refs().await?;
         self.drop_refs_of_aborted(&refs, run).await

@@ -1,4 +1,4 @@
-//! What `--dry-run` prints: the commands by which the documents define each effect.
+//! Lists the commands that `--dry-run` prints, which are the documented equivalents of each step.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub fn start(names: &Names) -> Vec<String> {
     ]
 }
 
-/// The commands that begin an isolated run: the checkout and its index are not touched.
+/// The commands that begin an isolated run, without touching the checkout and its index.
 #[must_use]
 pub fn start_isolated(names: &Names, original: &Head, workspaces: &Path, setup: &[String]) -> Vec<String> {
     let branch = names.short_branch();
@@ -40,7 +40,7 @@ pub fn start_isolated(names: &Names, original: &Head, workspaces: &Path, setup: 
         .collect()
 }
 
-/// The commands that land an attempt of an isolated run, when it is accepted and the ones before it have landed.
+/// The commands that land an accepted attempt of an isolated run, after the attempts before it have landed.
 #[must_use]
 pub fn land_isolated(names: &Names) -> Vec<String> {
     let branch = names.short_branch();
@@ -52,7 +52,7 @@ pub fn land_isolated(names: &Names) -> Vec<String> {
     ]
 }
 
-/// The commands that merge the result of an isolated run into the checkout, uncommitted.
+/// The commands that merge the result of an isolated run into the checkout as uncommitted changes.
 #[must_use]
 pub fn merge_into_checkout(names: &Names, initial: &str) -> Vec<String> {
     let branch = names.short_branch();
@@ -63,7 +63,7 @@ pub fn merge_into_checkout(names: &Names, initial: &str) -> Vec<String> {
     ]
 }
 
-/// What finishing an isolated run on its own branch does.
+/// The description of finishing an isolated run on its own branch.
 #[must_use]
 pub fn keep_isolated(names: &Names) -> Vec<String> {
     vec![format!("# {} stays; the workspaces are removed, and this checkout is not touched", names.short_branch())]
@@ -81,7 +81,7 @@ pub fn cleanup(names: &Names, original: &Head) -> Vec<String> {
     vec![back, format!("git merge --squash {branch}"), "git reset HEAD".to_owned(), format!("git branch -D {branch}")]
 }
 
-/// What finishing a run on its own branch does.
+/// The description of finishing a run on its own branch.
 #[must_use]
 pub fn keep(names: &Names) -> Vec<String> {
     vec![format!("# stay on {}", names.short_branch())]

@@ -1,7 +1,8 @@
-//! Before the gates: work that an attempt did beside the run's branch is brought onto it, so that the gates see what would land.
+//! Merges, before the gates, work that an attempt did beside the run's branch, so that the gates see what would land.
 //!
-//! Where HEAD contains the checkpoint, the work tree is the attempt's work as it stands; commits that it left on other lines are no
-//! part of it. Where HEAD does not, the work tree is without what earlier stories did, and would take that back if it landed.
+//! If HEAD contains the checkpoint, the work tree is the attempt's result as it is; commits that the agent left on other lines of
+//! history are not part of it. If HEAD does not contain the checkpoint, the work tree lacks the work of earlier stories, and
+//! landing it would revert that work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,27 +17,27 @@ use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Snapshot, Workspace};
 
-/// What was found before the gates.
+/// The result of the check before the gates.
 #[derive(Debug)]
 pub enum Gathered {
-    /// The work tree goes on from the checkpoint.
+    /// The work tree is based on the checkpoint.
     Whole,
-    /// It did not, and now it does.
+    /// The work tree was not based on the checkpoint, and has been merged with it.
     Brought(Notice),
-    /// It cannot be made to; the attempt has failed for this reason.
+    /// The merge has conflicts; the attempt has failed for this reason.
     Impossible(String),
 }
 
 /// The two lines of history that an attempt has left.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The tip of the branch; the checkpoint, if the branch is gone.
+    /// The tip of the branch, or the checkpoint if the branch is gone.
     pub branch: Oid,
-    /// Where HEAD is, if it is anywhere.
+    /// The commit of HEAD, if it has one.
     pub head: Option<Oid>,
 }
 
-/// A checkpoint and a commit that is known to contain it.
+/// A checkpoint, and a commit that is known to contain it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Above(Arc<Mutex<Option<(Oid, Oid)>>>);
 
@@ -55,28 +56,25 @@ impl Lines {
         format!("{label} {} {}\n", self.branch, self.head.as_ref().map_or("-", Oid::as_str))
     }
 
-    /// Whether the work tree has been made to contain both.
+    /// Whether the work tree is the merge of both lines.
     pub fn are_together(&self, workspace: &Workspace, label: &str) -> bool {
         fs::read_to_string(note(workspace)).is_ok_and(|text| text == self.record(label))
     }
 }
 
-/// Where it is written down which lines have been brought together.
+/// The file that records which lines have been merged.
 fn note(workspace: &Workspace) -> PathBuf {
     workspace.dir().join("gathered")
 }
 
 impl Branch {
-    /// Makes the work tree contain the checkpoint and what is on the branch, if the agent has ended on another line of history. Doing
-    /// it twice is harmless.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Merges the checkpoint and the branch into the work tree, if the agent ended on another line of history. Repeating it is
+    /// harmless.
     pub async fn gather(&self, workspace: &Workspace, story: &StoryId, attempt: u32, base: &Base) -> Result<Gathered> {
         if workspace.stands_on(&base.checkpoint) || self.head_is_above(workspace, &base.checkpoint).await? {
             return Ok(Gathered::Whole);
         }
-        // An agent that deletes every ref may have had its objects deleted too.
+        // An agent that deletes refs may also have deleted the objects.
         workspace.revive_object(&base.checkpoint).await?;
         let refs = self.repo.refs().await?;
         let head = workspace.head_after_agent(&refs).await?;
@@ -87,12 +85,12 @@ impl Branch {
             return Ok(Gathered::Brought(brought));
         }
         if workspace.turned_sparse().await? {
-            // What is there cannot be told from what was deleted; the landing says so.
+            // With sparse checkout, missing files cannot be told from deleted ones. The landing reports this.
             return Ok(Gathered::Whole);
         }
         let snapshot = workspace.snapshot(&base.checkpoint).await?;
         let work = self.repo.commit(&snapshot.tree, &lines.head.iter().collect::<Vec<_>>(), "work tree of an attempt\n").await?;
-        // Merging writes into files: what they held stays reachable.
+        // Merging overwrites files, so their content is saved under a ref first.
         let wanted = self.names.abandoned(story, attempt);
         let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
         self.repo.update_refs(&[RefUpdate::Create { name, to: work.clone() }], "git ralph").await?;
@@ -115,7 +113,7 @@ impl Branch {
         Ok(above)
     }
 
-    /// Whether a commit contains the checkpoint; the landing asks again what was asked before the gates.
+    /// Whether a commit contains the checkpoint. Uses the answer from before the gates if it is still valid.
     pub(super) async fn is_above(&self, checkpoint: &Oid, commit: &Oid) -> Result<bool> {
         let known = *self.above.known() == Some((checkpoint.clone(), commit.clone()));
         Ok(known || checkpoint == commit || self.repo.is_ancestor(checkpoint, commit).await?)
@@ -127,16 +125,13 @@ impl Branch {
         Ok(self.is_above(checkpoint, head).await?.then(|| head.clone()))
     }
 
-    /// The agent's commit that the work tree goes on from, if it made one above the checkpoint.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The agent's commit that the work tree is based on, if the agent made one above the checkpoint.
     pub async fn committed(&self, workspace: &Workspace, checkpoint: &Oid) -> Result<Option<Oid>> {
         let head = workspace.head_after_agent(&self.repo.refs().await?).await?;
         self.above(checkpoint, head.as_ref().and_then(Head::oid)).await
     }
 
-    /// What the checkpoint, the branch and the work tree are together; or the paths that conflict.
+    /// The merged tree of the checkpoint, the branch and the work tree, or the conflicting paths.
     async fn all_together(&self, lines: &Lines, work: &Oid, base: &Base) -> Result<Result<Oid, Vec<PathBuf>>> {
         let mut ours = base.checkpoint.clone();
         let mut tree = None;

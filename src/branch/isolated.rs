@@ -1,4 +1,4 @@
-//! Attempts in private clones: how a run of them begins, and how the work of an attempt is saved, for the landing queue or for later.
+//! Begins runs in private clones, and saves the work of an attempt, either for the landing queue or for the user.
 
 use std::path::PathBuf;
 
@@ -16,21 +16,21 @@ use crate::shell_word::quoted;
 use crate::story::StoryId;
 use crate::workspace::{AgentsCommits, Notice, Origin, Snapshot, Workspace};
 
-/// What came of saving an accepted attempt.
+/// The result of saving an accepted attempt.
 #[derive(Debug)]
 pub enum Saved {
-    /// A commit with its work, under a ref of the landing queue.
+    /// The work is in a commit under a ref of the landing queue.
     Queued {
-        /// The commit: its parents are where the attempt began, and the agent's own last commit.
+        /// The commit. Its parents are the commit that the attempt began from, and the agent's own last commit.
         commit: Oid,
         /// What it changes.
         changes: Vec<PathChange>,
-        /// Whether that is nothing.
+        /// Whether it changes nothing.
         empty: bool,
-        /// What was moved or left out.
+        /// Notices about moved or omitted files.
         notices: Vec<Notice>,
     },
-    /// It cannot land; the attempt has failed for this reason.
+    /// The work cannot land; the attempt has failed for this reason.
     Impossible(String),
 }
 
@@ -39,7 +39,7 @@ pub enum Saved {
 pub struct CloneAttempt<'a> {
     /// The clone.
     pub(crate) workspace: &'a Workspace,
-    /// What it was made from.
+    /// The repository that the clone was made from.
     pub(crate) origin: &'a Origin,
     /// The story.
     pub story: &'a StoryId,
@@ -49,35 +49,32 @@ pub struct CloneAttempt<'a> {
     pub base: &'a Oid,
 }
 
-/// A story that the user has done by hand, in the checkout of an isolated run.
+/// A story that the user did by hand in the checkout of an isolated run.
 #[derive(Clone, Copy, Debug)]
 pub struct ByHand<'a> {
     /// The story.
     pub story: &'a StoryId,
-    /// The number of the attempt that the user's edits are.
+    /// The number of the attempt that the user's edits count as.
     pub attempt: u32,
-    /// A commit of what the checkout held before the edits.
+    /// A commit of the checkout's content before the edits.
     pub since: &'a Oid,
     /// The last checkpoint.
     pub tip: &'a Oid,
 }
 
-/// Edits of the user's that are saved.
+/// The user's edits, saved as commits.
 #[derive(Debug)]
 pub struct SavedEdits {
-    /// The commit with them, on top of the last checkpoint.
+    /// The commit of the edits on top of the last checkpoint.
     pub commit: Oid,
-    /// A commit of all that the checkout holds.
+    /// A commit of the checkout's entire content.
     pub checkout: Oid,
-    /// Whether they change nothing.
+    /// Whether the edits change nothing.
     pub empty: bool,
 }
 
 impl Branch {
-    /// Begins the isolated run number `run`. Nothing in the user's checkout is touched.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Begins isolated run number `run`. The user's checkout is not changed.
     pub async fn begin_isolated(&self, checkout: &Workspace, original: &Head, run: u32, beginning: Beginning) -> Result<Begun> {
         let mut refs = self.repo.refs().await?;
         let begun_before = beginning == Beginning::Again && has_begun(&refs, &self.names, checkout.dir());
@@ -94,11 +91,8 @@ impl Branch {
         Ok(Begun { initial, leftover, notices: Vec::new() })
     }
 
-    /// Before the gates: if the agent ended on another line of history, its work is merged with where the attempt began, as it would be
-    /// if it landed.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Before the gates: if the agent ended on another line of history, merges its work with the commit that the attempt began
+    /// from, as a landing would.
     pub async fn gather_in_clone(&self, attempt: CloneAttempt<'_>) -> Result<Gathered> {
         let CloneAttempt { workspace, base, .. } = attempt;
         if !workspace.is_there() {
@@ -128,26 +122,20 @@ impl Branch {
         }
     }
 
-    /// What the agent has committed in the clone; what it has done in submodules is kept there first.
+    /// The agent's commits in the clone. Its work in submodules is saved first.
     async fn commits_of(&self, attempt: CloneAttempt<'_>) -> Result<AgentsCommits> {
         let label = attempt_label(attempt.story, attempt.attempt);
         attempt.workspace.save_submodules(attempt.origin, attempt.base, &label).await?;
         attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base, attempt.workspace.dir()).await
     }
 
-    /// The agent's commit that the work in the clone goes on from, if it made one above where the attempt began.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The agent's commit that the work in the clone is based on, if the agent made one.
     pub async fn committed_in_clone(&self, attempt: CloneAttempt<'_>) -> Result<Option<Oid>> {
         let head = self.commits_of(attempt).await?.head;
         self.above(attempt.base, head.as_ref()).await
     }
 
-    /// Saves the work of an accepted attempt under a ref of the landing queue. Doing it twice is harmless.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Saves the work of an accepted attempt under a ref of the landing queue. Repeating it is harmless.
     pub async fn queue(&self, attempt: CloneAttempt<'_>, style: &Style) -> Result<Saved> {
         let CloneAttempt { story, base, .. } = attempt;
         let label = attempt_label(story, attempt.attempt);
@@ -176,12 +164,12 @@ impl Branch {
         Ok(Saved::Queued { commit, changes: snapshot.changes, empty, notices })
     }
 
-    /// Saves the user's edits in the checkout under a ref of the landing queue, for a story that the user has done by hand. `since` is
-    /// what the checkout held before them; they are put on top of `tip`. Doing it twice is harmless.
+    /// Saves the user's edits in the checkout under a ref of the landing queue, for a story that the user did by hand. `since` is
+    /// the checkout's content before the edits, which are put on top of `tip`. Repeating it is harmless.
     ///
     /// # Errors
-    /// A problem if git is in the middle of something there, the checkout is on another branch than at the start, or the edits conflict
-    /// with what has landed; then nothing has been touched.
+    /// A [`Problem`] if a git operation is under way in the checkout, the checkout is on another branch than at the start, or the edits
+    /// conflict with landed work. Nothing has been changed then.
     pub async fn queue_checkout(&self, checkout: &Workspace, original: &Head, edits: ByHand<'_>) -> Result<SavedEdits> {
         let ByHand { story, attempt, since, tip } = edits;
         self.check_free(checkout, original).await?;
@@ -209,10 +197,7 @@ impl Branch {
             .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
     }
 
-    /// Saves what a failed attempt left under a ref. The directory is put right when it is used again. Doing it twice is harmless.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Saves the work of a failed attempt under a ref. The clone is cleaned when it is used again. Repeating it is harmless.
     pub async fn save_failed(&self, attempt: CloneAttempt<'_>) -> Result<RolledBack> {
         let CloneAttempt { story, base, .. } = attempt;
         let label = attempt_label(story, attempt.attempt);
@@ -231,7 +216,7 @@ impl Branch {
         Ok(RolledBack { rescue, files: snapshot.changes.len(), notices })
     }
 
-    /// What the agent has staged in its clone, if that is not what it left in the files.
+    /// What the agent has staged in its clone, if that differs from the files.
     async fn staged_in_clone(&self, commits: &AgentsCommits, snapshot: &Snapshot, base: &Oid) -> Result<Option<Staged>> {
         let Some(tree) = commits.staged.as_ref().filter(|tree| **tree != snapshot.tree) else { return Ok(None) };
         let commit = self.repo.commit(tree, &[base], "what was staged\n").await?;
@@ -239,8 +224,8 @@ impl Branch {
         Ok(Some(Staged { commit, is_missing: beside.iter().any(|change| change.old_mode == 0) }))
     }
 
-    /// Saves what is in a clone that this process does not know, if that is not what was left in it: a user may have worked there. What
-    /// was committed there is saved with it.
+    /// Saves the content and the commits of a clone that this process does not know, if they differ from what git-ralph left
+    /// there: a user may have worked in it.
     pub(crate) async fn save_unknown(
         &self,
         workspace: &Workspace,
@@ -270,13 +255,13 @@ impl Branch {
         Ok(Some(Notice::WorkspaceSaved { path: workspace.repo.place.top.display().to_string(), kept: name }))
     }
 
-    /// A name for the work of an attempt; one that was cut short may have used the first one already.
+    /// An unused ref name for the work of an attempt. An interrupted process may have used the first one already.
     pub(super) async fn free_attempt_name(&self, story: &StoryId, attempt: u32) -> Result<String> {
         let (refs, wanted) = (self.repo.refs().await?, self.names.attempt(story, attempt));
         Ok(free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some()))
     }
 
-    /// Repositories that the agent made inside of its clone cannot be part of a commit: they are moved into the run's directory.
+    /// Moves repositories that the agent created inside of its clone into the run's directory, because they cannot be committed.
     fn set_nested_aside(&self, attempt: CloneAttempt<'_>, snapshot: &Snapshot, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
         let workspace = attempt.workspace;
         for path in &snapshot.nested {

@@ -1,4 +1,4 @@
-//! Landing: everything in the work tree becomes a checkpoint on the branch, above the agent's own commits.
+//! Lands an attempt: commits the entire work tree as a checkpoint on the branch, on top of the agent's own commits.
 
 use std::path::PathBuf;
 
@@ -13,44 +13,41 @@ use crate::names::attempt_label;
 use crate::story::{Story, StoryId};
 use crate::workspace::{Aftermath, AttemptEnd, Notice, Snapshot, Workspace};
 
-/// What came of landing.
+/// The result of landing.
 #[derive(Debug)]
 pub enum Landed {
-    /// The checkpoint, and what was put right or left out on the way.
+    /// The attempt has landed.
     Checkpoint {
-        /// Its id.
+        /// The id of the checkpoint.
         commit: Oid,
-        /// What it changed.
+        /// The files that it changes.
         changes: Vec<PathChange>,
-        /// Whether that is nothing, but for the marks of its story.
+        /// Whether it changes nothing except the marks of its story.
         empty: bool,
-        /// What was put right or left out.
+        /// Notices about repaired or omitted things.
         notices: Vec<Notice>,
     },
-    /// It cannot be a checkpoint; the attempt has failed for this reason.
+    /// The work cannot become a checkpoint; the attempt has failed for this reason.
     Impossible(String),
 }
 
-/// What a checkpoint looks like, and when there is none.
+/// How checkpoints are made, and when none is made.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// Its message.
+    /// The commit message.
     pub message: String,
-    /// Whether it is signed.
+    /// Whether the commit is signed.
     pub signature: Signature,
-    /// What an attempt that has changed nothing comes to.
+    /// What to do with an attempt that has changed nothing.
     pub on_empty: EmptyDiff,
-    /// A file in which nothing has changed but the marks of the story: that is no work of the agent's.
+    /// A file in which only the marks of the story have changed, so it does not count as work of the agent.
     pub marked: Option<PathBuf>,
 }
 
 impl Branch {
-    /// Lands an attempt whose gates have passed. Doing it twice is harmless.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Lands an attempt whose gates have passed. Repeating it is harmless.
     pub async fn land(&self, workspace: &Workspace, story: &Story, attempt: u32, base: &Base, style: &Style) -> Result<Landed> {
-        // Before the walk: it writes times into our own index.
+        // Checked before the scan, which writes file times into the private index.
         let stage_is_ours = workspace.index_is_ours();
         let Aftermath { refs, looked, head, tip, walked, untouched, mut notices } = workspace.aftermath(&base.checkpoint).await?;
         let label = attempt_label(&story.id, attempt);
@@ -66,7 +63,7 @@ impl Branch {
         let goes_on_from = self.goes_on_from(&lines, base).await?;
         let committed = goes_on_from.as_ref().filter(|oid| **oid != base.checkpoint);
         if let Some(oid) = committed {
-            // What the agent has committed is tracked, even if it is ignored.
+            // Files that the agent has committed are tracked, even if they are ignored.
             workspace.repo.read_tree(&workspace.private_index(), oid).await?;
         }
         let walked = walked.filter(|_| committed.is_none());
@@ -96,17 +93,18 @@ impl Branch {
         let kept: Vec<&Oid> = parents.iter().copied().chain([&commit]).collect();
         let at = head.as_ref().and_then(Head::oid).unwrap_or(&base.checkpoint);
         let staged = self.staged_beside(workspace, stage_is_ours, &snapshot, at).await?;
-        // Commits on the branch that the work tree does not go on from are abandoned as well.
+        // Commits on the branch that the work tree is not based on count as abandoned too.
         let pins = std::mem::take(&mut findings.pins).into_iter().chain([lines.branch]).collect();
         let (abandoned, notice) = self.keep_abandoned(pins, staged, &kept, &refs, &story.id, attempt).await?;
         notices.extend(notice);
         findings.updates.extend(abandoned);
         let reason = format!("commit: checkpoint: {}", story.id);
-        // A branch that is in the way of ours must be gone before ours can come back.
+        // A branch whose name conflicts with ours must be deleted before ours can be restored.
         workspace.restore_refs(&findings, &reason).await?;
         let moves = self.move_branch_to(&refs, &commit);
         self.repo.update_refs(&moves, &reason).await?;
-        // From here on everything can be done again: a landing that is cut short behind the refs is completed by the same call.
+        // The rest can be repeated: a landing that is interrupted after the ref transaction is completed by calling this function
+        // again.
         notices.extend(workspace.follow_landing(&snapshot, head.as_ref(), &label).await?);
         if quiet {
             self.remember_refs(refs.after(&findings.updates).after(&moves), looked);
@@ -114,21 +112,21 @@ impl Branch {
         Ok(Landed::Checkpoint { commit, changes: snapshot.changes, empty, notices })
     }
 
-    /// Whether the attempt has changed nothing but the marks of its story.
+    /// Whether the attempt has changed nothing except the marks of its story.
     async fn is_empty(&self, snapshot: &Snapshot, base: &Base, style: &Style) -> Result<bool> {
         let is_work = |change: &PathChange| Some(&change.path) != style.marked.as_ref();
         if base.snapshot == base.checkpoint || !snapshot.changes.iter().any(is_work) {
             return Ok(!snapshot.changes.iter().any(is_work));
         }
-        // The user's edits are part of the checkpoint, but nothing that the agent has done.
+        // The user's edits are part of the checkpoint, but they are not the agent's work.
         Ok(!self.repo.diff_trees(&base.snapshot, &snapshot.tree).await?.iter().any(is_work))
     }
 
-    /// Completes a landing that was cut short behind its refs.
+    /// Completes a landing that was interrupted after its ref transaction.
     async fn complete(&self, workspace: &Workspace, story: &Story, attempt: u32, base: &Base, landing: CutShort<'_>) -> Result<Landed> {
         let CutShort { commit, stage_is_ours, refs, head, mut notices, style } = landing;
         let snapshot = workspace.snapshot_of_checkpoint(&commit, &base.checkpoint).await?;
-        // Somebody may have staged something since.
+        // The user may have staged something since.
         let staged = self.staged_beside(workspace, stage_is_ours, &snapshot, &commit).await?;
         let (kept, notice) = self.keep_abandoned(Vec::new(), staged, &[&commit], refs, &story.id, attempt).await?;
         self.repo.update_refs(&kept, "git ralph").await?;
@@ -138,8 +136,8 @@ impl Branch {
         Ok(Landed::Checkpoint { commit, changes: snapshot.changes, empty, notices })
     }
 
-    /// Commits that the agent made and left behind (detached, amended, rebased, an autostash) are kept under a ref, and with them what
-    /// is staged.
+    /// Saves commits that the agent made and abandoned (detached, amended, rebased, an autostash), and what is staged, under a
+    /// ref.
     pub(super) async fn keep_abandoned(
         &self,
         pins: Vec<Oid>,
@@ -158,19 +156,19 @@ impl Branch {
         }
         let tree = self.repo.empty_tree().await?;
         let to = self.repo.commit(&tree, &loose.iter().collect::<Vec<_>>(), &self.names.rescue_message(story, attempt)).await?;
-        // A landing that was cut short may have used the name already.
+        // An interrupted landing may have used the name already.
         let wanted = self.names.abandoned(story, attempt);
         let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
         let notice = match (has_commits, is_missing) {
             (true, _) => Some(Notice::CommitsKept { kept: name.clone() }),
             (false, true) => Some(Notice::StagedKept { kept: name.clone() }),
-            // An earlier version of files that are in the checkpoint.
+            // What is staged is an earlier version of files in the checkpoint, and not worth a notice.
             (false, false) => None,
         };
         Ok((vec![RefUpdate::Set { name, to }], notice))
     }
 
-    /// What is staged and neither part of the checkpoint nor of the commit that the index was made from.
+    /// Staged content that is part of neither the checkpoint nor the commit that the index was based on.
     async fn staged_beside(&self, workspace: &Workspace, is_ours: bool, snapshot: &Snapshot, at: &Oid) -> Result<Option<Staged>> {
         let staged = if is_ours { None } else { workspace.staged(&snapshot.tree, at).await? };
         let Some(commit) = staged else { return Ok(None) };
@@ -178,13 +176,13 @@ impl Branch {
         Ok(Some(Staged { commit, is_missing: beside.iter().any(|change| change.old_mode == 0) }))
     }
 
-    /// The one commit that the work tree goes on from, if it goes on from the checkpoint.
+    /// The commit that the work tree is based on, if that commit contains the checkpoint.
     async fn goes_on_from(&self, lines: &Lines, base: &Base) -> Result<Option<Oid>> {
         let Some(head) = &lines.head else { return Ok(None) };
         Ok(self.is_above(&base.checkpoint, head).await?.then(|| head.clone()))
     }
 
-    /// The checkpoint and the given commits, without those that others of them contain.
+    /// The checkpoint and the given commits, without those that are ancestors of others.
     async fn independent(&self, checkpoint: &Oid, others: [Option<Oid>; 2]) -> Result<Vec<Oid>> {
         let mut parents = vec![checkpoint.clone()];
         for oid in others.into_iter().flatten() {
@@ -210,7 +208,7 @@ impl Branch {
         if *tip == base.checkpoint || refs.get(&self.names.branch()) != Some(tip) {
             return Ok(None);
         }
-        // A hook may have added text behind the trailers, which are none for git then.
+        // A hook may have appended text to the message. git then no longer recognises the trailers, so single lines are compared.
         let message = self.repo.message(tip).await?;
         let says = |line: String| message.lines().any(|found| found.trim_end() == line);
         let same = says(format!("Ralph-Story: {}", story.id)) && says(format!("Ralph-Attempt: {attempt}"));
@@ -218,7 +216,7 @@ impl Branch {
     }
 }
 
-/// A landing that was cut short behind its refs.
+/// A landing that was interrupted after its ref transaction.
 struct CutShort<'a> {
     commit: Oid,
     stage_is_ours: bool,
@@ -228,7 +226,7 @@ struct CutShort<'a> {
     style: &'a Style,
 }
 
-/// What is staged beside a checkpoint.
+/// Staged content that differs from a checkpoint.
 pub(super) struct Staged {
     pub commit: Oid,
     /// Whether it has files that are not in the checkpoint at all.

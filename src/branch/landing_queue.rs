@@ -1,4 +1,4 @@
-//! Landing accepted attempts from the queue: each is merged with the tip of the branch, and becomes one checkpoint on it.
+//! Lands accepted attempts from the queue: merges each with the tip of the branch and commits it as one checkpoint.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use super::{Branch, Signature};
 use crate::git::{Oid, RefList, RefUpdate};
 use crate::story::{Story, StoryId};
 
-/// How much of the conflicting hunks a prompt carries.
+/// The maximum length, in bytes, of conflicting hunks in a prompt.
 const LONGEST_HUNKS: usize = 8 * 1024;
-/// Lines around a hunk.
+/// The number of context lines around a hunk.
 const AROUND: usize = 3;
 
-/// An attempt that waits in the queue.
+/// An attempt in the landing queue.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// Its story.
@@ -23,20 +23,20 @@ pub struct Waiting {
     pub attempt: u32,
     /// The commit that it began from.
     pub base: Oid,
-    /// The commit with its work; its further parents are the agent's own commits.
+    /// The commit of its work; its parents after the first are the agent's own commits.
     pub commit: Oid,
     /// The message of its checkpoint.
     pub message: String,
 }
 
-/// A checkpoint that is made, and not yet on the branch.
+/// A checkpoint that is committed but not yet on the branch.
 #[derive(Clone, Debug)]
 pub struct Stacked {
-    /// What it is made of.
+    /// The attempt that it was made from.
     pub waiting: Waiting,
     /// The checkpoint.
     pub commit: Oid,
-    /// Whether it is a merge that no gate has seen.
+    /// Whether it is a merge on which no gate has run.
     pub merged: bool,
     /// How many files it changes.
     pub files: usize,
@@ -51,7 +51,7 @@ pub struct Conflict {
     pub hunks: String,
 }
 
-/// A checkpoint that was on the branch already, though the journal does not know it: the process died in between.
+/// A checkpoint that is on the branch although the journal does not mention it, because the process died in between.
 #[derive(Clone, Debug)]
 pub struct LandedBefore {
     /// Its story.
@@ -64,22 +64,22 @@ pub struct LandedBefore {
     pub files: usize,
 }
 
-/// What was found when attempts were put on top of the branch.
+/// The result of putting attempts on top of the branch.
 #[derive(Debug)]
 pub enum Stack {
-    /// An earlier landing of some of them was cut short behind the refs.
+    /// Some of them landed before, in a landing that was interrupted after its ref transaction.
     Landed(Vec<LandedBefore>),
-    /// The user has committed on the branch; this is its tip now.
+    /// The user has committed on the branch; this is its new tip.
     Adopted(Oid),
-    /// Checkpoints, one on top of the other. Those behind one that conflicts are left out.
+    /// Checkpoints, one on top of the other, up to the first attempt that conflicts.
     Ready(Vec<Stacked>),
     /// The first attempt conflicts with the tip.
     Conflict(Box<Conflict>),
 }
 
-/// An attempt on top of a commit.
+/// The result of putting an attempt on top of a commit.
 enum Merged {
-    /// The tree; and whether it is a merge, which no gate has seen.
+    /// The tree, and whether it is a merge on which no gate has run.
     Clean {
         tree: Oid,
         merged: bool,
@@ -88,8 +88,8 @@ enum Merged {
 }
 
 impl Branch {
-    /// Makes a checkpoint of each attempt, on top of the tip and of each other; no ref is moved. `mark` gives the tree with the marks of
-    /// the story, if its source is in it.
+    /// Commits a checkpoint for each attempt, on top of the tip and of each other, without moving a ref. `mark` returns the tree
+    /// with the marks of the story, if the story's source is in the tree.
     ///
     /// # Errors
     /// If git fails, or the branch has lost the last checkpoint.
@@ -121,13 +121,13 @@ impl Branch {
         Ok(Stack::Ready(stacked))
     }
 
-    /// The work of an attempt on top of a commit.
+    /// Puts the work of an attempt on top of a commit.
     async fn on_top_of(&self, top: &Oid, attempt: &Waiting) -> Result<Merged> {
         if attempt.base == *top {
             return Ok(Merged::Clean { tree: self.repo.tree_of(&attempt.commit).await?, merged: false });
         }
-        // What the attempt has changed since its base counts. Commits of the agent's could bring another merge base along, and with it
-        // a merge that takes back what another story has landed.
+        // Only the attempt's changes since its base are merged. With the agent's commits as parents, git could choose another
+        // merge base and revert what another story has landed.
         let mut work = attempt.commit.clone();
         if self.repo.parents(&work).await?.len() > 1 {
             let tree = self.repo.tree_of(&work).await?;
@@ -142,7 +142,7 @@ impl Branch {
         Ok(Merged::Conflict(Box::new(Conflict { paths, hunks })))
     }
 
-    /// The tip, and the agent's own commits. Where those go on from the tip, they alone.
+    /// The tip and the agent's own commits as parents. Agent commits that contain the tip replace it.
     async fn parents_of(&self, attempt: &Waiting, tip: &Oid) -> Result<Vec<Oid>> {
         let own = self.repo.parents(&attempt.commit).await?.into_iter().skip(1);
         let mut parents = vec![tip.clone()];
@@ -156,7 +156,7 @@ impl Branch {
         Ok(parents)
     }
 
-    /// What has happened to the branch since the last checkpoint that the journal knows, if anything has.
+    /// What has happened to the branch since the last checkpoint in the journal, if anything.
     async fn moved_since(&self, waiting: &[Waiting], tip: &Oid, refs: &RefList) -> Result<Option<Stack>> {
         let Some(now) = refs.get(&self.names.branch()).filter(|now| *now != tip) else { return Ok(None) };
         self.check_holds(now, tip).await?;
@@ -168,10 +168,11 @@ impl Branch {
         Ok(Some(Stack::Adopted(now.clone())))
     }
 
-    /// The checkpoints that a landing has made whose process died behind the refs. In one transaction it moved the branch and the ref
-    /// of the last checkpoint, and deleted the refs in the queue: what messages say is not enough, for agents write messages, too.
+    /// The checkpoints of a landing whose process died after the ref transaction. That transaction moved the branch and the ref
+    /// of the last checkpoint, and deleted the refs in the queue. Commit messages alone would not prove it, because agents write
+    /// messages too.
     async fn landed_before(&self, waiting: &[Waiting], tip: &Oid, now: &Oid, refs: &RefList) -> Result<Vec<LandedBefore>> {
-        // One that was taken out of the queue is under another ref.
+        // An attempt that was taken out of the queue is under another ref.
         let gone = |it: &&Waiting| {
             refs.get(&self.names.queued(&it.story.id, it.attempt)).is_none() && !refs.iter().any(|entry| entry.oid == it.commit)
         };
@@ -180,7 +181,7 @@ impl Branch {
         if last != now && !self.repo.is_ancestor(last, now).await? {
             return Ok(Vec::new());
         }
-        // Each stands on the one before. Below the first one there may be commits of its agent's.
+        // Each checkpoint is on top of the previous one. Below the first one there may be commits of its agent.
         let commits = self.repo.commits_since(tip, last).await?;
         let stacked = commits.iter().skip(commits.len().saturating_sub(gone.len()));
         let (mut landed, mut before) = (Vec::new(), tip.clone());
@@ -192,17 +193,14 @@ impl Branch {
         Ok(if landed.len() == gone.len() { landed } else { Vec::new() })
     }
 
-    /// Refuses to go on if the branch has lost the last checkpoint.
+    /// Refuses to continue if the branch has lost the last checkpoint.
     async fn check_holds(&self, now: &Oid, tip: &Oid) -> Result<()> {
         let base = super::Base { checkpoint: tip.clone(), snapshot: tip.clone() };
         self.check_holds_checkpoint(now, &base, None).await
     }
 
-    /// Moves the branch to the last of the checkpoints, in one transaction. Says whether that was possible: something else may have
-    /// moved the branch meanwhile.
-    ///
-    /// # Errors
-    /// If git fails for another reason.
+    /// Moves the branch to the last of the checkpoints, in one transaction. Returns false if something else has moved the branch
+    /// meanwhile.
     pub async fn land_stack(&self, stacked: &[Stacked], tip: &Oid) -> Result<bool> {
         let Some(last) = stacked.last() else { return Ok(true) };
         let refs = self.repo.refs().await?;
@@ -227,10 +225,7 @@ impl Branch {
         refs.get(&name).cloned().map(|from| RefUpdate::Delete { name, from })
     }
 
-    /// Takes an attempt out of the queue; its work stays under the ref that is given.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Takes an attempt out of the queue. Returns the ref that saves its work, and the number of files in it.
     pub async fn take_out_of_queue(&self, story: &StoryId, attempt: u32, commit: &Oid) -> Result<(String, usize)> {
         let refs = self.repo.refs().await?;
         let kept = self.free_attempt_name(story, attempt).await?;
@@ -245,17 +240,14 @@ impl Branch {
         Ok((kept, files))
     }
 
-    /// Whether what an attempt changed and what has landed since it began touch the same files.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Whether the attempt and the work landed since it began change the same files.
     pub async fn overlaps(&self, waiting: &Waiting, tip: &Oid) -> Result<bool> {
         let landed: std::collections::HashSet<PathBuf> =
             self.repo.diff_trees(&waiting.base, tip).await?.into_iter().map(|change| change.path).collect();
         Ok(self.repo.diff_trees(&waiting.base, &waiting.commit).await?.iter().any(|change| landed.contains(&change.path)))
     }
 
-    /// The parts of files that conflict, with a few lines around each.
+    /// The conflicting parts of files, with context lines around each.
     async fn hunks(&self, tree: &Oid, paths: &[PathBuf]) -> Result<String> {
         let mut text = String::new();
         for path in paths {

@@ -1,4 +1,4 @@
-//! The way back to the original branch: cleanup brings the loop's work along uncommitted, abort leaves it in a ref.
+//! Returns to the original branch: a cleanup brings the run's work along as uncommitted changes, an abort leaves it under a ref.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,93 +11,93 @@ use crate::git::{Head, Merge, Oid, Reach, RefList, RefUpdate};
 use crate::shell_word::quoted;
 use crate::workspace::{Moment, Notice, Snapshot, SubmoduleRecord, Switch, Treatment, Workspace};
 
-/// Ends our reflog messages. A repeated finish uses it to tell our move of HEAD from a `git switch` by the user.
+/// The suffix of our reflog messages. A repeated finish uses it to tell our move of HEAD from a `git switch` by the user.
 const BY_US: &str = " (git ralph)";
 
-/// Which way back.
+/// The two ways to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// With everything that the loop did, as uncommitted changes.
+    /// Bring the run's work along as uncommitted changes.
     Cleanup,
-    /// With the work tree and the index as they were before the start.
+    /// Restore the work tree and the index from before the start.
     Abort,
 }
 
-/// Back on the original branch.
+/// The result of returning to the original branch.
 #[derive(Debug)]
 pub struct Left {
-    /// The ref that keeps the run's last state.
+    /// The ref that saves the run's last state.
     pub kept: String,
-    /// Where the original is, if it has moved since the start.
+    /// The commit of the original branch, if that has moved since the start.
     pub moved_to: Option<Oid>,
-    /// Where the branch of an earlier run is, if an abort has put it back.
+    /// The tip of an earlier run's branch, if an abort has restored it.
     pub put_back: Option<Oid>,
-    /// What was moved on the way.
+    /// Notices about moved files.
     pub notices: Vec<Notice>,
 }
 
-/// Everything that the way back depends on.
+/// The parameters of a return.
 #[derive(Clone, Debug)]
 pub struct Leaving<'a> {
-    /// Which way.
+    /// The way to return.
     pub route: Route,
-    /// Where the run started.
+    /// HEAD when the run started.
     pub original: &'a Head,
     /// The commit "initial state".
     pub initial: &'a Oid,
-    /// Where the run stands.
+    /// The commits that the run is based on.
     pub base: &'a Base,
-    /// Whether an earlier try was cut short, so that HEAD may be anywhere between.
+    /// Whether an earlier cleanup or abort was interrupted, so that HEAD may be on either branch.
     pub again: bool,
     /// The number of the run.
     pub run: u32,
 }
 
-/// What a walk of the work tree had trouble with.
+/// Problems of the scan of the work tree.
 #[derive(Debug, Default)]
 pub struct WalkTrouble {
-    /// What git said about paths that it could not keep.
+    /// git's messages about paths that it could not store.
     pub unkept: Option<String>,
-    /// Why files are kept byte for byte, if they are.
+    /// The reason why files were stored byte for byte, if they were.
     pub unconverted: Option<String>,
-    /// How many files the user has edited since an earlier try was cut short, in ways that conflict with the work tree as it will be.
+    /// The number of files that the user has edited since an interrupted return, and that conflict with the target tree.
     pub conflicting: usize,
 }
 
-/// A way back that is known to be free: nothing has been touched yet.
+/// A plan for the return. Nothing has been changed yet.
 #[derive(Debug)]
 pub enum LeavePlan {
-    /// An earlier try got all the way.
+    /// An earlier return was completed.
     Done,
-    /// Still to go.
+    /// The return is still to be done.
     Go {
-        /// The work tree as it is.
+        /// The current tree of the work tree.
         here: Oid,
-        /// The work tree as it will be.
+        /// The target tree of the work tree.
         target: Oid,
-        /// The run's last state, to be kept.
+        /// The commit of the run's last state, to be saved.
         tip: Oid,
-        /// Where HEAD is.
+        /// The current HEAD.
         head: Option<Head>,
-        /// The original's commit, if it has moved since the start.
+        /// The commit of the original branch, if that has moved since the start.
         moved_to: Option<Oid>,
-        /// The refs as they are.
+        /// The current refs.
         refs: RefList,
-        /// What the walk had trouble with.
+        /// Problems of the scan.
         trouble: Box<WalkTrouble>,
     },
 }
 
 impl Branch {
-    /// Finds the way back, touching nothing.
+    /// Plans the return without changing anything.
     ///
     /// # Errors
-    /// A [`Problem`] if the original branch is gone, in use, or conflicts.
+    /// A [`Problem`] if the original branch is gone, checked out elsewhere, or conflicts with the result.
     pub async fn plan_leaving(&self, workspace: &Workspace, leaving: &Leaving<'_>) -> Result<LeavePlan> {
         workspace.recover_switch().await?;
         let refs = self.repo.refs().await?;
         let kept = refs.get(&self.names.done());
-        // The branch may be there again: that of an earlier run, which an abort puts back.
+        // The branch may exist again: an abort restores the branch of an earlier run.
         if leaving.again && kept.is_some() && (refs.get(&self.names.branch()).is_none() || !self.has_run_refs(&refs)) {
             return Ok(LeavePlan::Done);
         }
@@ -108,7 +108,7 @@ impl Branch {
         if let Some(way) = self.fast_plan(workspace, leaving, &refs, head.as_ref(), moved_to).await? {
             return Ok(way);
         }
-        // Before the walk: it writes times into our own index.
+        // Checked before the scan, which writes file times into the private index.
         let staged = !workspace.index_is_ours();
         let here = workspace.snapshot(&leaving.base.checkpoint).await?;
         let recorded = kept.filter(|_| leaving.again);
@@ -140,10 +140,10 @@ impl Branch {
         Ok(LeavePlan::Go { here: tree, target, tip, head, moved_to, refs, trouble })
     }
 
-    /// Goes back. Killed anywhere, planning and leaving again ends in the same place.
+    /// Returns to the original branch. After a kill at any point, planning and leaving again gives the same result.
     ///
     /// # Errors
-    /// If git fails; the run's last state is under a ref by then.
+    /// If git fails. The run's last state is under a ref by then.
     pub async fn leave(&self, workspace: &Workspace, leaving: &Leaving<'_>, plan: LeavePlan) -> Result<Left> {
         let Leaving { route, original, run, .. } = *leaving;
         let kept = self.names.done();
@@ -169,7 +169,7 @@ impl Branch {
         }
         if route == Route::Cleanup {
             workspace.restore_raw_bytes(&back).await?;
-            // What was not written again has the permissions that somebody may have given it since.
+            // Files that were not rewritten keep their permissions, which the user may have changed meanwhile.
             workspace.restore_modes_of(&back)?;
         } else {
             workspace.restore_beyond_trees(&back, Moment::Start, Moment::Start, "finish", &mut notices).await?;
@@ -209,7 +209,7 @@ impl Branch {
         Ok(())
     }
 
-    /// The commit that the original is at now.
+    /// The current commit of the original branch.
     fn destination<'a>(&self, original: &'a Head, refs: &'a RefList) -> Result<Option<&'a Oid>> {
         match original {
             Head::Detached { oid } => Ok(Some(oid)),
@@ -231,7 +231,7 @@ impl Branch {
         }
     }
 
-    /// A commit that holds everything there is: the branch's tip if nothing is left beside it.
+    /// A commit of the entire state: the branch's tip, if there is nothing besides it.
     async fn last_state(
         &self,
         workspace: &Workspace,
@@ -249,8 +249,9 @@ impl Branch {
         self.repo.commit(&here.tree, &parents, "last state of the run\n").await
     }
 
-    /// What the user has edited since an earlier try was cut short comes along; and it is kept with the run's last state. If it conflicts
-    /// with where we go, that is all that is done with it: gives the number of such files.
+    /// Adds edits that the user made since an interrupted return to the target tree and to the run's last state. If they conflict
+    /// with the target, they are only added to the last state. Returns the target, the last state and the number of conflicting
+    /// files.
     async fn with_later_edits(
         &self,
         workspace: &Workspace,
@@ -264,14 +265,14 @@ impl Branch {
         let from_target = self.repo.diff_trees(target, here).await?;
         let edited = from_target.iter().filter(|change| from_run.contains(&change.path)).count();
         if edited == 0 {
-            // Every file is as the run left it or already as it shall be.
+            // Every file is either as the run left it or already as in the target.
             return Ok((target.clone(), recorded.clone(), 0));
         }
         let from_original = match current {
             Some(current) => self.repo.diff_trees(current, here).await?.len(),
             None => usize::MAX,
         };
-        // The work tree is on its way from the run's last state, unless the user has switched to the original.
+        // The work tree stems from the run's last state, unless the user has switched to the original branch.
         let left = head.and_then(Head::branch) != Some(self.names.branch().as_str())
             && !workspace.repo.last_move_of_head().await?.ends_with(BY_US);
         let ancestor = current.filter(|_| left && from_original < from_run.len()).unwrap_or(recorded);
@@ -285,7 +286,7 @@ impl Branch {
         }
     }
 
-    /// What the user has only staged since an earlier try was cut short is kept with the run's last state.
+    /// Adds what the user has staged since an interrupted return to the run's last state.
     async fn with_later_stage(
         &self,
         workspace: &Workspace,
@@ -296,7 +297,7 @@ impl Branch {
         staged: bool,
     ) -> Result<Oid> {
         let Some(staged) = (if staged { workspace.staged(here, &tip).await? } else { None }) else { return Ok(tip) };
-        // The earlier try may have put the index of the start back, or what was staged then on top of what has moved.
+        // The interrupted return may itself have installed this index: that of the start, or that of the moved original branch.
         for known in [refs.get(&self.names.index()), current].into_iter().flatten() {
             if self.repo.diff_trees(known, &staged).await?.is_empty() {
                 return Ok(tip);
@@ -305,8 +306,8 @@ impl Branch {
         self.repo.commit(&self.tree(&tip).await?, &[&tip, &staged], "last state of the run\n").await
     }
 
-    /// Commits that the user made on the run's branch, or on no branch, since an earlier try was cut short are kept with the run's last
-    /// state: HEAD is about to leave them, and the branch is about to be deleted.
+    /// Adds commits that the user made on the run's branch or on a detached HEAD since an interrupted return to the run's last
+    /// state, because HEAD is about to leave them and the branch is about to be deleted.
     async fn with_later_commits(&self, tip: Oid, refs: &RefList, head: Option<&Head>) -> Result<Oid> {
         let detached = head.filter(|head| head.branch().is_none()).and_then(Head::oid);
         let left: Vec<Oid> = refs.get(&self.names.branch()).into_iter().chain(detached).cloned().collect();
@@ -352,7 +353,8 @@ impl Branch {
         }
     }
 
-    /// The user's index of before the start; on a branch that has moved, what was staged then on top of what is there now.
+    /// Restores the user's index from before the start. If the original branch has moved, merges what was staged with its new
+    /// commit.
     async fn index_back(
         &self,
         workspace: &Workspace,
@@ -374,13 +376,13 @@ impl Branch {
             },
             None => current.clone(),
         };
-        // Reading all of a tree into an index takes longer than everything else; mostly a few entries differ.
+        // Setting the few entries that differ is faster than reading an entire tree into the index.
         let changes = self.repo.diff_trees(here, &tree).await?;
         workspace.index_repo().set_entries(&workspace.private_index(), &changes).await?;
         workspace.install_index(&workspace.private_index()).await
     }
 
-    /// The branch and the refs that only an open run needs, in one transaction; what keeps work stays.
+    /// Deletes the branch and the refs that only an open run needs, in one transaction. Refs that save work stay.
     pub(super) async fn drop_refs(&self, refs: &RefList) -> Result<()> {
         let name = self.names.branch();
         let branch = refs.get(&name).map(|tip| RefUpdate::Delete { name, from: tip.clone() });
@@ -388,7 +390,8 @@ impl Branch {
         self.repo.update_refs(&updates, "git ralph finish").await
     }
 
-    /// The same, but a branch of this name that was there before the run is put back, and given. In a repeated try it is there already.
+    /// The same, but restores a branch of this name that existed before the run, and returns its tip. A repeated abort has
+    /// nothing to do.
     pub(super) async fn drop_refs_of_aborted(&self, refs: &RefList, run: u32) -> Result<Option<Oid>> {
         if !self.has_run_refs(refs) {
             return Ok(None);
@@ -413,7 +416,7 @@ impl Branch {
         own.map(|entry| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() }).collect()
     }
 
-    /// Whether refs are there that only an open run has: they go in one transaction with its branch.
+    /// Whether refs exist that only an open run has. They are deleted in one transaction with its branch.
     fn has_run_refs(&self, refs: &RefList) -> bool {
         [self.names.initial(), self.names.checkpoint()].iter().any(|name| refs.get(name).is_some())
     }

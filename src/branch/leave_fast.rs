@@ -1,5 +1,4 @@
-//! A cleanup that changes no file, or only files that nobody has edited, needs no walk of the work tree. Pays for the rows `ends:
-//! cleanup`.
+//! Plans a cleanup without a scan of the work tree, if no edited file has to change. Pays for the rows `ends: cleanup`.
 
 use anyhow::Result;
 
@@ -10,10 +9,10 @@ use crate::workspace::Workspace;
 
 impl Branch {
     /// Plans a cleanup that writes only files that have changed on the original branch. Edits since the last checkpoint stay in
-    /// the work tree. What is staged would be lost with the index, so then there is no fast plan.
+    /// the work tree. Staged content would be lost with the index, so then there is no fast plan.
     ///
     /// # Errors
-    /// As for the long way.
+    /// As [`Branch::plan_leaving`].
     pub(super) async fn fast_plan(
         &self,
         workspace: &Workspace,
@@ -38,7 +37,7 @@ impl Branch {
         };
         let Some(current) = moved_to else { return Ok(Some(way(checkpoint.clone()))) };
         if !workspace.stands_for(&workspace.private_index(), checkpoint).await? {
-            // A walk that came to nothing has left edits in it.
+            // A scan that was not completed has left edits in the index.
             return Ok(None);
         }
         let target = self.merged(current, checkpoint, leaving.original).await?;

@@ -1,8 +1,8 @@
-//! The run's branch and refs: begin, land, roll back, adopt, undo, leave. This is what is true; what is on the disk is in
-//! [`crate::workspace`].
+//! Manages the run's branch and refs, which are the source of truth: begin, land, roll back, adopt, undo, leave. The files on
+//! disk are in [`crate::workspace`].
 //!
-//! An attempt is a transaction: it lands as a checkpoint on the branch, or what it did is kept under a ref and its directory is put
-//! back. Every action here is told which workspace it is about, and assumes nothing about where that is.
+//! An attempt is a transaction: either it lands as a checkpoint on the branch, or its work is saved under a ref and its workspace
+//! is restored. The caller passes the workspace to every function here, so nothing depends on where the workspace is.
 
 mod adopt;
 mod begin;
@@ -39,16 +39,16 @@ pub use crate::git::Signature;
 use crate::git::{Head, Oid, RefList, RefUpdate, Repo};
 use crate::names::Names;
 
-/// The commits that a run stands on.
+/// The commits that a run is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The last checkpoint, or the initial state: where the branch is between attempts.
+    /// The last checkpoint, or the initial commit. The branch points to it between attempts.
     pub checkpoint: Oid,
-    /// What the work tree holds between attempts: the checkpoint, or a snapshot with the user's edits on it.
+    /// The content of the work tree between attempts: the checkpoint, or a snapshot with the user's edits on top of it.
     pub snapshot: Oid,
 }
 
-/// The branch of one run, with the refs that belong to it.
+/// The branch of one run, with the run's refs.
 #[derive(Clone, Debug)]
 pub struct Branch {
     /// The user's repository.
@@ -60,25 +60,25 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// The branch of the run that `names` are of.
+    /// The branch of the run with these names.
     #[must_use]
     pub fn new(repo: Repo, names: Names) -> Self {
         Branch { repo, names, ref_cache: RefCache::default(), above: Above::default() }
     }
 
-    /// What moves the branch to a commit from where it was when `refs` were listed. If something else has moved it since then, the
-    /// transaction fails, and nothing of that is lost.
+    /// The updates that move the branch to a commit from its position in `refs`. If something else has moved it since, the
+    /// transaction fails, so no commit is lost.
     fn move_branch_to(&self, refs: &RefList, to: &Oid) -> Vec<RefUpdate> {
         let update = |name: String| match refs.get(&name) {
             Some(from) if from == to => None,
             Some(from) => Some(RefUpdate::Move { name, to: to.clone(), from: from.clone() }),
-            // It is gone, or broken and therefore not listed.
+            // The ref is gone, or broken and therefore not listed.
             None => Some(RefUpdate::Set { name, to: to.clone() }),
         };
         [self.names.branch(), self.names.checkpoint()].into_iter().filter_map(update).collect()
     }
 
-    /// Refuses to go on if HEAD is not on the run's branch.
+    /// Refuses to continue if HEAD is not on the run's branch.
     fn check_head(&self, head: Option<&Head>) -> Result<()> {
         let short = self.names.short_branch();
         if head.and_then(Head::branch) == Some(self.names.branch().as_str()) {
@@ -88,7 +88,7 @@ impl Branch {
         bail!(Problem::refused(format!("HEAD is on {at}, not on {short}")).hint(format!("git switch {short}")))
     }
 
-    /// Refuses to go on if the branch has lost the last checkpoint; `hint` is one more way out.
+    /// Refuses to continue if the branch has lost the last checkpoint. `hint` is an additional hint.
     async fn check_holds_checkpoint(&self, tip: &Oid, base: &Base, hint: Option<&str>) -> Result<()> {
         if *tip == base.checkpoint || self.repo.is_ancestor(&base.checkpoint, tip).await? {
             return Ok(());
@@ -99,7 +99,7 @@ impl Branch {
         bail!(hint.into_iter().fold(problem, |problem, hint| problem.hint(hint)))
     }
 
-    /// The parents of a commit that shall keep everything: the checkpoint, HEAD, the branch, what is staged.
+    /// The parents of a commit that saves everything: the checkpoint, HEAD, the branch, and what is staged.
     fn rescue_parents<'a>(
         &self,
         tip: Option<&'a Oid>,

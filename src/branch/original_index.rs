@@ -1,4 +1,4 @@
-//! The user's index of before the start, given back by an abort or a cleanup: never one that git could not use.
+//! Restores the user's index from before the start after a cleanup or an abort, and makes sure that git can use it.
 
 use anyhow::Result;
 
@@ -7,8 +7,8 @@ use crate::git::{Oid, RefList};
 use crate::workspace::{Notice, OriginalIndex, Workspace};
 
 impl Branch {
-    /// Gives the index of before the start back. One that somebody has spoilt is made anew from what was staged then; if that is
-    /// lost too, from what is in the work tree `here`, so that nothing is staged.
+    /// Restores the index from before the start. If our copy is damaged, the index is rebuilt from the commit of what was staged.
+    /// If that is lost too, it is rebuilt from the tree `here` of the work tree, so that nothing is staged.
     pub(super) async fn original_index_back(
         &self,
         workspace: &Workspace,
@@ -20,7 +20,7 @@ impl Branch {
         let original = workspace.original_index();
         match workspace.original_index_now() {
             OriginalIndex::None => return workspace.remove_index().await,
-            // What is under a ref is complete; without one, somebody may have deleted objects.
+            // The ref protects the objects of the index. Without it, objects may have been deleted, so the next case checks them.
             OriginalIndex::Whole if staged.is_some() => return workspace.hand_index_back(&original).await,
             OriginalIndex::Whole | OriginalIndex::Unverified if self.repo.has_all_of(&original).await? => {
                 return workspace.hand_index_back(&original).await;

@@ -7,10 +7,10 @@ use super::{Base, Branch};
 use crate::git::RefList;
 use crate::workspace::Workspace;
 
-/// A ref that changes within this time counts as changed by the agent.
+/// How long a list of refs is reused. A change by the user within that time is taken for one by the agent.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The refs of others as they were last seen, and when that was.
+/// The refs as last listed, and when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RefCache(Arc<Mutex<Option<(RefList, Instant)>>>);
 
@@ -21,17 +21,18 @@ impl RefCache {
 }
 
 impl Branch {
-    /// Remembers what was listed `at` that time, after an attempt that has done nothing to the refs of others.
+    /// Caches the refs listed at the time `at`, after an attempt that did not change the user's refs.
     pub(super) fn remember_refs(&self, refs: RefList, at: Instant) {
         *self.ref_cache.seen() = Some((refs, at));
     }
 
-    /// Forgets the listed refs: the user's own command may have changed some.
+    /// Drops the cached refs, because a command of the user's may have changed some.
     pub fn forget_refs(&self) {
         *self.ref_cache.seen() = None;
     }
 
-    /// The refs of others, if they were listed a moment ago and the branch is where it belongs. They are given only once.
+    /// The cached refs, if they were listed within the last second and the branch is at the checkpoint. They are returned only
+    /// once.
     pub(super) fn cached_refs(&self, workspace: &Workspace, base: &Base) -> Option<RefList> {
         let (refs, at) = self.ref_cache.seen().take()?;
         (at.elapsed() < MAX_AGE && workspace.stands_on(&base.checkpoint)).then_some(refs)

@@ -1,4 +1,4 @@
-//! Rolling back: first everything is kept under a ref, then the work tree returns to what the attempt started from.
+//! Rolls an attempt back: saves its work under a ref, then restores the work tree to the state before the attempt.
 
 use anyhow::Result;
 
@@ -9,25 +9,25 @@ use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Aftermath, AttemptEnd, GITLINK, Moment, Notice, SubmoduleRecord, Treatment, Workspace};
 
-/// A work tree that is back where the attempt found it.
+/// The result of a rollback.
 #[derive(Debug)]
 pub struct RolledBack {
-    /// The ref that keeps what was taken out.
+    /// The ref that saves the attempt's work.
     pub rescue: String,
-    /// How many paths it holds beside the checkpoint's.
+    /// The number of paths in it that differ from the state before the attempt.
     pub files: usize,
-    /// What was put right or moved.
+    /// Notices about repaired or moved things.
     pub notices: Vec<Notice>,
 }
 
 impl Branch {
-    /// Rolls an attempt back. Doing it twice is harmless: what is there is kept again before anything moves.
+    /// Rolls an attempt back. Repeating it is harmless: the current state is saved again before anything changes.
     ///
     /// # Errors
-    /// If git fails; what was there is still there or under the ref.
+    /// If git fails. The attempt's work is then still in the work tree or under the ref.
     pub async fn roll_back(&self, workspace: &Workspace, story: &StoryId, attempt: u32, base: &Base) -> Result<RolledBack> {
         let label = attempt_label(story, attempt);
-        // Before the walk: it writes times into our own index.
+        // Checked before the scan, which writes file times into the private index.
         let staged = !workspace.index_is_ours();
         let Aftermath { refs, looked, head, tip, walked, untouched, mut notices } = workspace.aftermath(&base.checkpoint).await?;
         let mut findings = workspace.inspect(&refs, story, attempt, AttemptEnd::RollingBack, untouched).await?;
@@ -39,24 +39,24 @@ impl Branch {
         let loose = self.repo.loose_commits(std::mem::take(&mut findings.pins), &parents).await?;
         parents.extend(&loose);
         let rescue = self.repo.commit(&snapshot.tree, &parents, &self.names.rescue_message(story, attempt)).await?;
-        // A rollback that was cut short has used the name already.
+        // An interrupted rollback has used the name already.
         let wanted = self.names.attempt(story, attempt);
         let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
         let mut updates = vec![RefUpdate::Create { name: name.clone(), to: rescue }];
         let reason = format!("reset: attempt {attempt} of {story} rolled back");
-        // Where the agent cannot move the branch, there is nothing to move back.
+        // In an isolated workspace the agent cannot move the branch.
         let mut back = if workspace.shares_refs() { self.move_branch_to(&refs, &base.checkpoint) } else { Vec::new() };
         if findings.updates.is_empty() {
             updates.append(&mut back);
         }
-        // A branch that is in the way of ours must be gone before ours can come back.
+        // A branch whose name conflicts with ours must be deleted before ours can be restored.
         updates.append(&mut findings.updates);
         self.repo.update_refs(&updates, &reason).await?;
         self.repo.update_refs(&back, &reason).await?;
         workspace.restore_refs(&findings, &reason).await?;
 
         notices.extend(workspace.clean_git_state(head.as_ref(), &label).await?);
-        // A submodule that the attempt has added would stay behind as a repository that `.gitmodules` does not name.
+        // A submodule that the attempt added would remain as a repository that `.gitmodules` does not list.
         let added = snapshot.changes.iter().filter(|change| change.new_mode == GITLINK && change.old_mode == 0).map(|change| &change.path);
         let added = added.filter(|path| workspace.repo.place.top.join(path).exists());
         for path in snapshot.nested.iter().chain(added) {

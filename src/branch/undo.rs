@@ -1,4 +1,4 @@
-//! Undoing: checkpoints are taken off the branch; what they and the work tree held is kept under a ref first.
+//! Undoes checkpoints: removes them from the branch after saving them and the work tree under a ref.
 
 use anyhow::Result;
 
@@ -7,12 +7,12 @@ use crate::git::{Head, Oid, RefList, RefUpdate};
 use crate::story::StoryId;
 use crate::workspace::{Moment, Notice, Snapshot, SubmoduleRecord, Workspace};
 
-/// A branch and a work tree that are back at an earlier checkpoint.
+/// The result of an undo.
 #[derive(Debug)]
 pub struct TakenBack {
-    /// The ref that keeps what was taken out.
+    /// The ref that saves what was removed.
     pub kept: String,
-    /// What was moved on the way.
+    /// Notices about moved files.
     pub notices: Vec<Notice>,
 }
 
@@ -24,10 +24,7 @@ struct Keep {
 }
 
 impl Branch {
-    /// The branches, here and of remotes, that contain a commit, but for the run's own.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The branches, local and remote-tracking, that contain a commit, except the run's own.
     pub async fn also_in(&self, commit: &Oid) -> Result<Vec<String>> {
         let mut names = self.repo.branches_with(commit).await?;
         names.retain(|name| *name != self.names.branch());
@@ -35,17 +32,17 @@ impl Branch {
         Ok(names.iter().map(short).collect())
     }
 
-    /// Takes branch and work tree back to `to`. Killed anywhere, doing it again ends in the same place.
+    /// Resets the branch and the work tree to `to`. After a kill at any point, repeating it gives the same result.
     ///
     /// # Errors
-    /// A `Problem` if HEAD is elsewhere or an operation of git is under way; if git fails, everything is kept by then.
+    /// A [`Problem`](crate::error::Problem) if HEAD is elsewhere or a git operation is under way. If git fails, everything is saved by then.
     pub async fn undo(&self, workspace: &Workspace, to: &Oid, stories: &[StoryId], base: &Base) -> Result<TakenBack> {
         workspace.recover_switch().await?;
         let refs = self.repo.refs().await?;
         let head = workspace.repo.head(&refs).await?;
         self.check_head(Some(&head))?;
         workspace.check_nothing_under_way().await?;
-        // The two refs move in one transaction: this one tells whether an undo that was cut short has got so far.
+        // The branch and this ref move in one transaction, so the ref shows whether an interrupted undo got that far.
         let again = refs.get(&self.names.checkpoint()) == Some(to);
         if !again {
             self.verify_branch(workspace, base).await?;
@@ -71,10 +68,7 @@ impl Branch {
         Ok(TakenBack { kept: keep.name, notices })
     }
 
-    /// Takes the branch of an isolated run back to `to`; workspaces follow when they are used again. Doing it twice is harmless.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Resets the branch of an isolated run to `to`. Workspaces follow when they are used again. Repeating it is harmless.
     pub async fn undo_isolated(&self, to: &Oid, stories: &[StoryId], tip: &Oid) -> Result<TakenBack> {
         let refs = self.repo.refs().await?;
         let last = self.names.last_undone(&refs);
@@ -96,7 +90,7 @@ impl Branch {
         if !snapshot.changes.is_empty() && !self.same_tree(&oid, &snapshot.tree).await? {
             return Ok(None);
         }
-        // The index may still be that of before the undo.
+        // The index may still be the one from before the undo.
         if let Some(staged) = workspace.staged(&snapshot.tree, &oid).await?
             && !self.same_tree(&staged, &base.checkpoint).await?
             && !self.same_tree(&staged, to).await?
@@ -110,7 +104,7 @@ impl Branch {
         Ok(self.repo.diff_trees(one, other).await?.is_empty())
     }
 
-    /// A commit of everything there is: the branch's tip, if nothing is beside it.
+    /// Saves the entire state: as the branch's tip, if there is nothing besides it, or else as a commit on top of it.
     async fn keep_all(
         &self,
         workspace: &Workspace,
@@ -127,7 +121,7 @@ impl Branch {
         if edits == 0 && staged.is_none() {
             return Ok(Keep { name, create: Some(tip.clone()), notice: None });
         }
-        // The tip contains the checkpoint, so that the history of the kept commit is that of the branch.
+        // The tip contains the checkpoint, so the saved commit has the history of the branch.
         let parents: Vec<&Oid> = [Some(tip), staged.as_ref()].into_iter().flatten().collect();
         let message = format!("edits at the undo of {}\n", words(stories));
         let commit = self.repo.commit(&snapshot.tree, &parents, &message).await?;

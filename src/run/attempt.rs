@@ -1,4 +1,4 @@
-//! One attempt: the agent with its prompt on stdin, its output to the transcript and the screen.
+//! Runs one attempt: starts the agent with its prompt on standard input, and sends its output to the transcript and the reporter.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,10 +19,10 @@ use crate::runner::{Heard, Runner, supervise};
 use crate::story::{Story, StoryId};
 use crate::{safe_read, safe_write};
 
-/// More than a prompt carries.
+/// How much of the learnings file is read. A prompt uses less.
 const MOST_LEARNINGS: u64 = 64 * 1024;
 
-/// How many tools are told apart, and how much of a name is kept.
+/// How many tool names are counted separately, and how many characters of a name are kept.
 const MOST_TOOLS: usize = 40;
 const LONGEST_TOOL: usize = 60;
 
@@ -95,7 +95,7 @@ impl StepRunner<'_> {
         }
     }
 
-    /// Takes in what comes out of a runner, or of an agent without one; gives what it means for the clock.
+    /// Handles a piece of output of an agent or its runner. Returns what it means for the time limits.
     fn hear(&self, top: &Path, story: &StoryId, heard: Heard<'_>, listener: &mut Listener) -> io::Result<Flow> {
         let Listener { reader, tools, transcript, arrived } = listener;
         match heard {
@@ -111,7 +111,7 @@ impl StepRunner<'_> {
                     Stream::Stderr => reader.feed_stderr(bytes),
                 }
             }
-            // It is not the agent's, and nothing is decided by it.
+            // The runner's own output does not influence any decision.
             Heard::Runner(bytes) => {
                 transcript.write(Stream::Stderr, bytes)?;
                 return Ok(Flow::Going);
@@ -139,24 +139,24 @@ impl StepRunner<'_> {
         Prompt { change, story, attempt, gates, feedback, hints, learnings, template }.render()
     }
 
-    /// A request to end everything that is at work ends this, too.
+    /// Ends this attempt when the whole loop is asked to stop now.
     pub(super) async fn pass_stop_on(&self, handle: &StopHandle) -> Infallible {
         let urgency = self.stop.clone().reached(Urgency::Now).await;
         handle.raise(urgency);
         std::future::pending().await
     }
 
-    /// The directory of a new attempt, with a copy of the source of the stories to compare with later.
+    /// Creates the directory of a new attempt, with a copy of the stories' source for later comparison.
     pub(super) fn prepare_attempt_dir(&self, story: &StoryId, attempt: u32) -> Result<PathBuf> {
         let dir = self.new_attempt_dir(story, attempt)?;
-        // What cannot be read is complained about elsewhere, and there is nothing to compare with then.
+        // If the source cannot be read, another place reports that, and there is nothing to compare with.
         if let Some(text) = self.source.and_then(|source| source.text().ok()) {
             private_file(&self.run.source_copy(story, attempt))?.write_all(text.as_bytes())?;
         }
         Ok(dir)
     }
 
-    /// A directory of its own for an attempt: an earlier agent may have put something in its place.
+    /// Creates a new directory for an attempt. An earlier agent may have put something else in its place.
     fn new_attempt_dir(&self, story: &StoryId, attempt: u32) -> Result<PathBuf> {
         let (dir, below) = (self.run.attempt(story, attempt), RunDir::attempt_below(story, attempt));
         let above = below.parent().unwrap_or(&below);
@@ -165,16 +165,16 @@ impl StepRunner<'_> {
         Ok(dir)
     }
 
-    /// What earlier attempts left to say; the file is there from the first one on, so that adding to it just works.
+    /// The learnings of earlier attempts. The file exists from the first attempt on, so that agents can append to it.
     fn learnings(&self) -> Learnings {
         let path = self.run.learnings();
         safe_read::touch(&path);
-        // Whatever an agent has made of the file, it is no reason to stop.
+        // An unreadable file must not stop the attempt, whatever an agent did to it.
         let text = safe_read::tail(&path, MOST_LEARNINGS).unwrap_or_default();
         Learnings { file: path.display().to_string(), text: String::from_utf8_lossy(&text).into_owned() }
     }
 
-    /// Tells what the agent says and does; paths in its workspace are relative to that.
+    /// Reports what the agent says and does. Paths in its workspace are shown relative to it.
     fn tell(&self, top: &Path, story: &StoryId, said: Said<'_>) {
         match said {
             Said::Text(line) => self.reporter.activity(&Activity::Said { story, line }),
@@ -186,12 +186,12 @@ impl StepRunner<'_> {
     }
 }
 
-/// How often an agent used each of its tools; names that it makes up without end are counted together.
+/// How often an agent used each of its tools. When there are too many different names, the rest are counted together.
 #[derive(Default)]
 struct ToolCounts(BTreeMap<String, u32>);
 
 impl ToolCounts {
-    /// Takes in what the agent said or did, and hands it on.
+    /// Counts a tool call and returns its argument unchanged.
     fn note<'s>(&mut self, said: Said<'s>) -> Said<'s> {
         let Said::Tool { name, .. } = said else { return said };
         let name: String = name.chars().take(LONGEST_TOOL).collect();
@@ -202,24 +202,24 @@ impl ToolCounts {
     }
 }
 
-/// What takes in an agent's output.
+/// The receiver of an agent's output.
 struct Listener {
     reader: Reader,
     tools: ToolCounts,
     transcript: TranscriptFiles,
-    /// How many bytes of standard output have come.
+    /// How many bytes of standard output have arrived.
     arrived: u64,
 }
 
 impl Listener {
-    /// For a new attempt, with its transcript in `dir`.
+    /// A receiver for a new attempt, with its transcript in `dir`.
     fn new(format: Format, dir: &Path) -> Result<Self> {
         let transcript = TranscriptFiles { out: private_file(&dir.join("stdout"))?, err: private_file(&dir.join("stderr"))? };
         Ok(Listener { reader: Reader::new(format), tools: ToolCounts::default(), transcript, arrived: 0 })
     }
 }
 
-/// The files that an agent's output goes to.
+/// The transcript files of an attempt.
 struct TranscriptFiles {
     out: File,
     err: File,
@@ -234,7 +234,7 @@ impl TranscriptFiles {
     }
 }
 
-/// What an agent was told and said is nobody else's business.
+/// Creates a file that only its owner can read, because prompts and transcripts are private.
 fn private_file(path: &Path) -> Result<File> {
     safe_write::new_file(path).with_context(|| format!("cannot create {}", path.display()))
 }

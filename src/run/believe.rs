@@ -1,4 +1,4 @@
-//! Stories that the user marked as done: in the source at the start, or later between two loops.
+//! Records which stories the user marked as done in the source, before the run or later between two loops.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::story::StoryId;
 
 impl OpenRun {
-    /// Writes down what the source says at the beginning of the run: that is believed, and nothing that it says later.
+    /// Records the marks in the source at the start of the run. Later marks are not trusted, because agents write to the source.
     pub(super) async fn believe_source(&mut self, source: Option<SourcePlace>) -> Result<()> {
         let Some(source) = source else { return Ok(()) };
         let material = source.material()?;
@@ -18,7 +18,8 @@ impl OpenRun {
         self.record(Event::SourceRead { kind, done }).await
     }
 
-    /// What the user has marked since the last checkpoint is believed too; what an agent has marked is in the checkpoint.
+    /// Also records marks that the user set since the last checkpoint. Marks that an agent set are part of that checkpoint, so they are not
+    /// new.
     pub(super) async fn believe_edits(&mut self) -> Result<()> {
         let Some(kind) = self.state.source_kind else {
             let source = self.site.changes.load(self.change())?.source;

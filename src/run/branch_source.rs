@@ -1,4 +1,4 @@
-//! The source of an isolated run: read from the run's branch, and marked in the trees that land. The user's checkout is not touched.
+//! The story source of an isolated run: read from the run's branch, and marked in the trees that land. The user's checkout is not touched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::git::{Oid, Repo};
 use crate::safe_read;
 use crate::story::StoryId;
 
-/// The files of a source as a commit of the run's branch has them.
+/// The source files as a commit on the run's branch has them.
 #[derive(Clone, Debug)]
 pub(super) struct BranchSource {
     dir: PathBuf,
@@ -21,13 +21,14 @@ pub(super) struct BranchSource {
 }
 
 impl BranchSource {
-    /// The source at a path of the work tree; none if that is outside of it.
+    /// The source at a path relative to the work tree. `None` if the path is outside of it.
     pub fn new(run: &RunDir, path: &str) -> Option<Self> {
         let inside = Path::new(path).is_relative() && !path.split('/').any(|part| part == "..");
         inside.then(|| BranchSource { dir: run.source_view(), path: path.trim_end_matches('/').to_owned() })
     }
 
-    /// Writes the files as a commit has them. Says whether it has any: a source that git does not track is read in the checkout.
+    /// Writes the source files of a commit to the run's directory. Returns whether the commit has any. A source that git does not track is
+    /// read from the checkout instead.
     pub async fn refresh(&self, repo: &Repo, commit: &Oid) -> Result<bool> {
         let index = self.dir.with_extension("index");
         let _ = fs::remove_file(&index);
@@ -47,10 +48,7 @@ impl BranchSource {
     }
 }
 
-/// The files of a source that the user has edited in the checkout since the run began, and whose edit is not on the run's branch.
-///
-/// # Errors
-/// If git fails.
+/// The source files that the user has edited in the checkout since the run began, if the edits are not on the run's branch.
 pub async fn source_edits(checkout: &Repo, source: &SourcePlace, initial: &Oid, tip: &Oid) -> Result<Vec<String>> {
     let before = files_of(checkout, initial, source.path()).await?;
     let there: Vec<&String> = before.keys().filter(|path| checkout.place.top.join(path).is_file()).collect();
@@ -73,7 +71,7 @@ pub async fn source_edits(checkout: &Repo, source: &SourcePlace, initial: &Oid, 
     Ok(missing)
 }
 
-/// Whether the branch has the text of the checkout's file, with the marks of stories that have landed.
+/// Whether the branch has the text of the checkout's file, apart from the marks of stories that have landed.
 async fn is_marked_further(checkout: &Repo, source: &SourcePlace, path: &str, tip: &Oid) -> Result<bool> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
     let Some(on_branch) = checkout.blob_at(tip, Path::new(path)).await?.map(text) else { return Ok(false) };
@@ -81,7 +79,7 @@ async fn is_marked_further(checkout: &Repo, source: &SourcePlace, path: &str, ti
     Ok(source.is_marked_further(&here, &on_branch))
 }
 
-/// The files of a commit below a path, with their blobs.
+/// The files of a commit below a path, with their blob ids.
 async fn files_of(repo: &Repo, commit: &Oid, path: &str) -> Result<BTreeMap<String, Oid>> {
     let listed = repo.git.call(["ls-tree", "-r", "-z", commit.as_str(), "--", path]).output().await?;
     let text = String::from_utf8_lossy(&listed).into_owned();
@@ -92,22 +90,22 @@ async fn files_of(repo: &Repo, commit: &Oid, path: &str) -> Result<BTreeMap<Stri
     Ok(text.split('\0').filter_map(file).collect())
 }
 
-/// Looks at the user's copy of the source while an isolated run goes on.
+/// Watches the user's copy of the source during an isolated run.
 pub(super) struct SourceWatch<'a> {
     /// The user's checkout.
     pub checkout: &'a Repo,
-    /// The source in it.
+    /// The source in the checkout.
     pub source: SourcePlace,
-    /// The initial state of the run.
+    /// The initial commit of the run.
     pub initial: Oid,
-    /// What the file was like when it was looked at last.
+    /// The length and modification time of the file when it was last checked.
     pub seen: Option<(u64, SystemTime)>,
-    /// Whether the user was told.
+    /// Whether the user has been notified.
     pub told: bool,
 }
 
 impl SourceWatch<'_> {
-    /// Tells the user, once, that an edit in the checkout is not seen by the run. Asks git only if the file has been written.
+    /// Notifies the user, once, that the run does not see an edit in the checkout. Calls git only if the file has changed.
     pub async fn look(&mut self, tip: &Oid, branch: &str, reporter: &dyn Reporter) -> Result<()> {
         let now = self.source.stamp();
         if self.told || now == self.seen {
@@ -128,7 +126,7 @@ impl StepRunner<'_> {
         self.source.filter(|source| self.pool.is_some() && source.is_below(&self.run.source_view()))
     }
 
-    /// The source with the marks of a story set, in a tree that is about to land. `before` is what the tree goes on from.
+    /// The tree of a landing checkpoint, with the marks of the story set in the source. `before` is the tip that the tree is based on.
     pub(super) async fn marked_tree(&self, story: &StoryId, before: &Oid, tree: &Oid) -> Result<Oid> {
         let Some(source) = self.source_on_branch() else { return Ok(tree.clone()) };
         let Some(path) = source.in_work_tree() else { return Ok(tree.clone()) };
@@ -144,8 +142,8 @@ impl StepRunner<'_> {
         repo.with_file(&index, tree, Path::new(&path), marked.as_bytes()).await
     }
 
-    /// Before an attempt is saved: marks that the agent has set itself are taken back, because they are set when the story lands, and
-    /// those of two stories would conflict. Gives the path of the source.
+    /// Removes marks that the agent has set in its clone, before its work is saved. git-ralph sets the marks when the story lands, and the
+    /// agents' marks of two stories would conflict. Returns the path of the source.
     pub(super) fn marks_in_clone(&self, ground: &Ground, story: &StoryId, attempt: u32) -> Result<Option<PathBuf>> {
         let Some(source) = self.source_on_branch() else { return Ok(None) };
         let Some(path) = source.in_work_tree().map(PathBuf::from) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Commands of the user's that are told of the end of a story or of the loop; what becomes of them changes nothing about the run.
+//! Runs the user's commands `ralph.onStory` and `ralph.onFinish` when a story or the loop ends. Their failure does not affect the run.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,43 +10,43 @@ use futures_util::future::LocalBoxFuture;
 use super::{Event, Record, abnormal};
 use crate::process::{Exit, Program, Stop, Urgency, capture};
 
-/// Where the command of `ralph.onFinish` finds the path of the page.
+/// The environment variable with the path of the report page, for `ralph.onFinish`.
 const PAGE: &str = "RALPH_REPORT";
 
-/// The loop waits for them, but not for long.
+/// The loop waits for the commands, but not longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes the page of a run whose loop has ended, before the user's command is told of the end; gives the path of the page.
+/// Writes the report page of a run whose loop has ended, before `ralph.onFinish` is called. Returns the path of the page.
 pub type PageMaker = Rc<dyn Fn() -> LocalBoxFuture<'static, Option<PathBuf>>>;
 
-/// What the user wants to be called with an event.
+/// The user's commands.
 #[derive(Clone)]
 pub struct Callbacks {
     /// `ralph.onStory`.
     pub on_story: Option<String>,
     /// `ralph.onFinish`.
     pub on_finish: Option<String>,
-    /// What makes the page of the run, if the user wants one.
+    /// Writes the report page, if the user wants one.
     pub page: Option<PageMaker>,
-    /// Their whole environment.
+    /// The complete environment of the commands.
     pub env: Vec<(OsString, OsString)>,
     /// The top of the work tree.
     pub cwd: PathBuf,
-    /// Who may ask not to wait for them.
+    /// A request to stop, which also ends the wait for a command.
     pub stop: Stop,
 }
 
-/// A command that was called and did not do well.
+/// A command that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The command.
     pub command: String,
-    /// What became of it.
+    /// How it failed.
     pub why: String,
 }
 
 impl Callbacks {
-    /// The command that wants to know of an event.
+    /// The command to call for an event.
     fn about(&self, event: &Event) -> Option<&String> {
         match event {
             Event::CheckpointLanded { .. } | Event::StoryFailed { .. } => self.on_story.as_ref(),
@@ -95,7 +95,7 @@ impl Callbacks {
         }
     }
 
-    /// Tells whoever wants to know of an event, as JSON on standard input.
+    /// Calls the command for an event, if there is one, with the event as JSON on its standard input.
     pub async fn tell(&self, record: &Record) -> Option<Failure> {
         let page = match &self.page {
             Some(make) if matches!(record.event, Event::LoopEnded { .. }) => make().await,
@@ -111,7 +111,7 @@ impl Callbacks {
         let json = format!("{event}\n");
         let program = Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env, cwd: self.cwd.clone() };
         let mut stop = self.stop.clone();
-        // A user who stops the loop does not want to wait for it; the end of the loop is reported all the same.
+        // A user who stops the loop does not want to wait for the command. But the command for the end of the loop is still awaited.
         let patience = if matches!(record.event, Event::LoopEnded { .. }) { Urgency::Quit } else { Urgency::Interrupt };
         let ran = tokio::select! {
             ran = capture(&program, Some(json.as_bytes()), Some(LIMIT)) => ran,

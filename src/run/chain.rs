@@ -1,5 +1,5 @@
-//! The chain of a journal: every line ends with a keyed digest of it and of the line before, so that nobody without the key can add
-//! a line, change one or leave one out.
+//! The chain of a journal: every line ends with a keyed digest of itself and the previous digest. Without the key, a process cannot add,
+//! change or remove a line unnoticed.
 
 use crate::vault::Key;
 
@@ -7,10 +7,10 @@ const FIELD: &[u8] = b",\"mac\":\"";
 const END: &[u8] = b"\"}\n";
 const DIGITS: usize = 32;
 
-/// A digest as it stands in a line.
+/// A digest in the form that it has in a line.
 pub type Mac = [u8; DIGITS];
 
-/// The chain as far as it has been read or written.
+/// The state of the chain after the lines that were read or written so far.
 #[derive(Clone, Debug)]
 pub struct Chain {
     key: Key,
@@ -18,13 +18,13 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// From the first line on.
+    /// A chain before its first line.
     #[must_use]
     pub fn new(key: Key) -> Self {
         Chain { key, last: [b'0'; DIGITS] }
     }
 
-    /// The chain after a line with that digest; after none, from the first line on.
+    /// The chain after a line with this digest. `None` means before the first line.
     #[must_use]
     pub fn from(self, last: Option<Mac>) -> Self {
         Chain { last: last.unwrap_or([b'0'; DIGITS]), ..self }
@@ -38,7 +38,7 @@ impl Chain {
         mac
     }
 
-    /// Turns an event as JSON into the next line.
+    /// Makes the next line of the journal from an event in JSON.
     #[must_use]
     pub fn line(&mut self, mut json: Vec<u8>) -> Vec<u8> {
         self.last = self.digest(&json);
@@ -46,7 +46,7 @@ impl Chain {
         [&json, FIELD, &self.last, END].concat()
     }
 
-    /// Whether this is the next line: its event as JSON, and the digest that stood behind it.
+    /// Whether this is the next line of the chain: an event in JSON, and the digest from the end of its line.
     #[must_use]
     pub fn is_next(&mut self, json: &[u8], mac: Option<&Mac>) -> bool {
         self.last = self.digest(json);
@@ -54,7 +54,7 @@ impl Chain {
     }
 }
 
-/// Takes the digest off a line, if it has one: what stays is the event as JSON.
+/// Removes the digest from a line, if it has one. The rest is the event in JSON.
 pub fn take_mac(line: &mut Vec<u8>) -> Option<Mac> {
     let start = line.len().checked_sub(FIELD.len() + DIGITS + END.len())?;
     let mac = line[start..].strip_prefix(FIELD)?.strip_suffix(END)?.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! The one reader of a change: its file, and the source of its stories where that is elsewhere.
+//! Reads a change: its change file, and the source of its stories if that is elsewhere. No other module does that.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,29 +23,29 @@ pub struct ChangeReader {
     cwd: PathBuf,
 }
 
-/// A change as it was read, once: whatever is asked about it is answered from this.
+/// A change that was read once. All questions about it are answered from this.
 #[derive(Clone, Debug)]
 pub struct LoadedChange {
     /// Its name.
     pub name: ChangeName,
-    /// What its file says; of an OpenSpec change without a file, only the source.
+    /// The parsed change file. For an OpenSpec change without a file, it has only the source.
     pub file: ChangeFile,
-    /// What errors and listings call the file.
+    /// The name of the file in errors and listings.
     pub shown: String,
-    /// Where the stories are kept, if not in the file.
+    /// The source of the stories, if they are not in the file.
     pub source: Option<SourcePlace>,
-    /// What was read; none of a change without a file.
+    /// The text of the file. `None` for a change without a file.
     text: Option<String>,
 }
 
 impl ChangeReader {
-    /// For the store of a repository and a work tree of it; `cwd` is where paths are typed.
+    /// A reader for the store of a repository and one of its work trees. Paths that users see are relative to `cwd`.
     #[must_use]
     pub fn new(store: Store, top: PathBuf, cwd: PathBuf) -> Self {
         ChangeReader { store, top, cwd }
     }
 
-    /// The same for a run: the source of an isolated one is read from the run's branch.
+    /// The reader for a run. The source of an isolated run is read from the run's branch.
     #[must_use]
     pub fn of_run(&self, run: &RunDir, state: &RunState) -> Self {
         let view = run.source_view();
@@ -53,7 +53,7 @@ impl ChangeReader {
         ChangeReader { top, ..self.clone() }
     }
 
-    /// A path as a person would type it.
+    /// A path as a user would type it.
     #[must_use]
     pub fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.cwd).unwrap_or(path).display().to_string()
@@ -62,7 +62,7 @@ impl ChangeReader {
     /// Reads a change's file.
     ///
     /// # Errors
-    /// A [`Problem`] if there is no such change, or its file cannot be understood.
+    /// A [`Problem`] if there is no such change, or its file cannot be parsed.
     pub fn load(&self, name: &ChangeName) -> Result<LoadedChange> {
         let shown = self.shown(&self.store.change_file(name));
         match self.text(name)? {
@@ -75,23 +75,20 @@ impl ChangeReader {
         }
     }
 
-    /// What a text would mean as the file of a change.
+    /// Parses a text as the file of a change.
     ///
     /// # Errors
-    /// A [`Problem`] if it cannot be understood.
+    /// A [`Problem`] if it cannot be parsed.
     pub fn understood(&self, name: &ChangeName, text: &str) -> Result<LoadedChange> {
         self.parse(name, self.shown(&self.store.change_file(name)), text.to_owned())
     }
 
-    /// Writes the file of a change, all of it or nothing.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Replaces the file of a change atomically.
     pub fn save(&self, name: &ChangeName, text: &str) -> io::Result<()> {
         replace(&self.store.change_file(name), text.as_bytes())
     }
 
-    /// Reads a change again, which opens its file once; none if its stories are in the file and it has not changed.
+    /// Reads a change again, opening its file once. `None` if the stories are in the file and the file has not changed.
     ///
     /// # Errors
     /// As [`ChangeReader::load`].
@@ -125,7 +122,7 @@ impl ChangeReader {
         LoadedChange { name: name.clone(), file, shown, source, text }
     }
 
-    /// The OpenSpec change of that name, which needs no change file.
+    /// The OpenSpec change with that name, which needs no change file.
     fn openspec(&self, name: &ChangeName) -> Result<Option<String>> {
         let path = format!("{OPENSPEC_CHANGES}/{name}");
         if name.as_str() != "archive" && self.top.join(&path).is_dir() {
@@ -147,16 +144,13 @@ impl ChangeReader {
         Ok(problem.hint(hint).mistyped(name.as_str(), near))
     }
 
-    /// Every change that has a file or has ever been run.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
+    /// Every change that has a change file, a run or an OpenSpec directory.
     pub fn known(&self) -> Result<BTreeSet<ChangeName>> {
         let openspec = openspec_changes(&self.top).into_iter().filter_map(|name| name.parse().ok());
         Ok(self.store.changes()?.into_iter().chain(self.store.changes_with_runs()?).chain(openspec).collect())
     }
 
-    /// The stories of a run as their source has them; those that only the journal knows come last.
+    /// The stories of a run in the order of their source. Stories that only the journal mentions come last.
     #[must_use]
     pub fn stories(&self, run: &RunDir, state: &RunState) -> Vec<Story> {
         let change = self.of_run(run, state).load(&run.change).and_then(|loaded| loaded.change_of_run(run, state));
@@ -168,7 +162,7 @@ impl ChangeReader {
 }
 
 impl LoadedChange {
-    /// The settings that hold for it, under the given flags.
+    /// The settings for this change, given the flags of the command line.
     ///
     /// # Errors
     /// If a value in git's configuration cannot be read.
@@ -176,10 +170,7 @@ impl LoadedChange {
         Settings::resolve(flags, Some((&self.file, &self.shown)), config)
     }
 
-    /// The change with its stories; `kind` is that of its source, if it is known already.
-    ///
-    /// # Errors
-    /// If its source cannot be read.
+    /// The change with its stories. `kind` is the kind of its source, if it is already known.
     pub fn change(&self, kind: Option<Kind>) -> Result<Change> {
         match self.source_of(kind) {
             Some(source) => self.sourced(&source.material()?),
@@ -187,11 +178,8 @@ impl LoadedChange {
         }
     }
 
-    /// The change as this run sees it: with the kind of source that was found at the start and, during an attempt, with the text
-    /// that was copied before it.
-    ///
-    /// # Errors
-    /// If its source cannot be read.
+    /// The change as this run sees it: with the kind of source that was detected at the start and, during an attempt, with the copy of the
+    /// source that was made before the attempt.
     pub fn change_of_run(&self, run: &RunDir, state: &RunState) -> Result<Change> {
         let Some(source) = self.source_of(state.source_kind) else { return Ok(self.own()) };
         let busy = state.stories.iter().find(|(_, progress)| progress.is_busy());
@@ -203,7 +191,7 @@ impl LoadedChange {
         self.sourced(&material)
     }
 
-    /// Where the stories are kept, if not in the file, told of which kind that is.
+    /// The source of the stories, if they are not in the file, with its kind set.
     #[must_use]
     pub fn source_of(&self, kind: Option<Kind>) -> Option<SourcePlace> {
         self.source.clone().map(|source| source.with_kind(kind))
@@ -219,8 +207,8 @@ impl LoadedChange {
         Change { name: self.name.clone(), title, context, stories, order }
     }
 
-    /// A change whose stories are kept elsewhere. Gates come from the change file alone: a source arrives by clone and pull, and
-    /// agents write to it.
+    /// A change whose stories are in a source. Gates come from the change file only, because a source arrives by clone and pull, and agents
+    /// write to it.
     fn sourced(&self, material: &Material) -> Result<Change> {
         let sourced = material.read().map_err(Problem::fatal)?;
         let context: Vec<String> = self.file.context.clone().into_iter().chain(sourced.context).collect();

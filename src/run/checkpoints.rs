@@ -1,27 +1,27 @@
-//! The commits that a run has put on its branch, and which of them an undo takes off. Pure.
+//! The commits that a run has put on its branch, and which of them an undo removes. Pure.
 
 use crate::git::Oid;
 use crate::story::StoryId;
 
-/// The commits on the branch since the initial state, oldest first, but for those that lie below a checkpoint.
+/// The commits on the branch since the initial commit, oldest first. Commits that are ancestors of a checkpoint are not listed separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoints(Vec<Mark>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
-    /// The story that it is the checkpoint of; none for commits of the user's.
+    /// The story that the checkpoint belongs to. `None` for commits of the user.
     story: Option<StoryId>,
     commit: Oid,
 }
 
-/// What an undo would do.
+/// The effect of an undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoPlan {
-    /// Where the branch goes.
+    /// The new tip of the branch.
     pub to: Oid,
-    /// The stories whose checkpoints are taken back, oldest first.
+    /// The stories whose checkpoints are removed, oldest first.
     pub stories: Vec<StoryId>,
-    /// The oldest checkpoint of those.
+    /// The oldest of these checkpoints.
     pub oldest: Oid,
 }
 
@@ -30,9 +30,9 @@ pub struct UndoPlan {
 pub enum NoUndo {
     /// The run has no checkpoint.
     NoCheckpoint,
-    /// The story to go back to has none.
+    /// The story to go back to has no checkpoint.
     NotLanded,
-    /// The story to go back to has the last one.
+    /// The story to go back to has the last checkpoint, so there is nothing to remove.
     IsLast,
 }
 
@@ -41,7 +41,7 @@ impl Checkpoints {
         self.0.push(Mark { story: Some(story.clone()), commit: commit.clone() });
     }
 
-    /// Commits of the user's are on the branch; what it stands on already is none.
+    /// Adds commits that the user made on the branch. `standing` is the tip so far, which is not added again.
     pub(super) fn adopt(&mut self, commit: &Oid, standing: Option<&Oid>) {
         if standing != Some(commit) {
             self.0.push(Mark { story: None, commit: commit.clone() });
@@ -52,7 +52,7 @@ impl Checkpoints {
         self.0.truncate(self.length_to(to));
     }
 
-    /// The last commit of the user's that going back to `to` takes off the branch.
+    /// The last commit of the user that going back to `to` removes from the branch.
     #[must_use]
     pub fn adopted_after(&self, to: &Oid) -> Option<&Oid> {
         self.0[self.length_to(to)..].iter().rev().find(|mark| mark.story.is_none()).map(|mark| &mark.commit)
@@ -62,10 +62,10 @@ impl Checkpoints {
         self.0.iter().position(|mark| mark.commit == *to).map_or(0, |at| at + 1)
     }
 
-    /// Works out an undo: to the checkpoint of `story`, or of the last checkpoint alone.
+    /// Plans an undo: back to the checkpoint of `story`, or, without a story, by one checkpoint.
     ///
     /// # Errors
-    /// If there is nothing to undo.
+    /// The reason if there is nothing to undo.
     pub fn undo(&self, initial: &Oid, story: Option<&StoryId>) -> Result<UndoPlan, NoUndo> {
         let landed: Vec<(&StoryId, &Oid)> = self.0.iter().filter_map(|mark| Some((mark.story.as_ref()?, &mark.commit))).collect();
         let kept = match story {

@@ -1,4 +1,4 @@
-//! The programs that steps start: agents, gates and setup commands, each with its environment and behind its runner.
+//! The programs that steps start: agents, gates and setup commands, each with its environment, its sandbox and its runner.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::runner::{Additions, ClientNeeds, Launch, Placeholders, Runner, Sandbo
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
-/// The variable that marks every process of an attempt.
+/// The environment variable that marks every process of an attempt.
 pub(crate) const MARK: &str = "RALPH_RUN";
 
 impl StepRunner<'_> {
@@ -34,7 +34,7 @@ impl StepRunner<'_> {
         self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
     }
 
-    /// A command that sets up a private clone. It works for no story and no attempt.
+    /// A command that sets up a private clone. It belongs to no story and no attempt.
     pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Launch {
         let runner = &Runner::of_setup(self.settings);
         let program = shell(command, self.setup_environment(ground), ground);
@@ -46,7 +46,7 @@ impl StepRunner<'_> {
         self.settings.sandbox.value == SandboxMode::Bwrap
     }
 
-    /// The one place where a sandbox is put around a command; the runner goes before it. `file` can be written, too.
+    /// Puts a command into the sandbox. No other function does that. The runner is added outside of it. `file` is writable, too.
     fn in_sandbox(&self, program: Program, runner: &Runner, ground: &Ground, file: Option<PathBuf>) -> Program {
         let place = &self.workspace.repo.place;
         let client = self.agent.map_or_else(ClientNeeds::default, |setup| needs_of(setup.agent));
@@ -62,7 +62,7 @@ impl StepRunner<'_> {
         if runner.is_none() { sandbox.wrap(program, &at) } else { sandbox.wrap_for_runner(program, &at) }
     }
 
-    /// The one place where a runner is put before a command.
+    /// Puts a runner before a command. No other function does that.
     fn behind_runner(&self, program: Program, runner: &Runner, ground: &Ground, story: &str, attempt: u32) -> Launch {
         let shim = runner.words().first().map(|program| Shim::new(program));
         let program = match &shim {
@@ -82,7 +82,8 @@ impl StepRunner<'_> {
         }
     }
 
-    /// A worker behind its runner. It reports like a shim, by itself; `words` gives the end of its command line, by the mark of its reports.
+    /// A worker behind its runner. The worker writes the reports of a shim itself. `words` returns the rest of its command line, given the
+    /// mark of the reports.
     pub(super) fn behind_worker(
         &self,
         ground: &Ground,
@@ -99,18 +100,18 @@ impl StepRunner<'_> {
         self.launch(program, runner, Some(shim), ground, (&story.id.as_component(), attempt))
     }
 
-    /// A runner that had to be killed may have left what it started running elsewhere.
+    /// A notice that a runner had to be killed, so the program that it started elsewhere may still be running.
     pub(super) fn left_running(&self, launch: &Launch, ran: &Supervised, story: &Story) -> Option<Event> {
         let runner = launch.left_running(ran)?.to_owned();
         Some(Event::Noticed { notice: Notice::MayStillRun { story: story.id.clone(), runner } })
     }
 
-    /// What marks the processes of one attempt.
+    /// The mark of an attempt's processes.
     pub(super) fn mark(&self, story: &StoryId, attempt: u32) -> String {
         format!("{}/{}/{attempt}/", self.id, story.as_component())
     }
 
-    /// What agents and gates get to see of the environment.
+    /// The environment of agents and gates.
     pub(super) fn child_environment(&self, ground: &Ground, story: &Story, attempt: u32) -> Vec<(OsString, OsString)> {
         let own = [
             ("RALPH_STORY", story.id.as_str().into()),
@@ -120,7 +121,7 @@ impl StepRunner<'_> {
         self.environment.for_children(&self.common_variables(ground).into_iter().chain(own).collect::<Vec<_>>())
     }
 
-    /// What a setup command gets to see of the environment.
+    /// The environment of setup commands.
     pub(super) fn setup_environment(&self, ground: &Ground) -> Vec<(OsString, OsString)> {
         let mark = (MARK, format!("{}/setup/{}/", self.id, ground.slot).into());
         self.environment.for_children(&self.common_variables(ground).into_iter().chain([mark]).collect::<Vec<_>>())
@@ -138,30 +139,30 @@ impl StepRunner<'_> {
     }
 }
 
-/// A command line for the shell, in a workspace.
+/// A shell command in a workspace.
 fn shell(command: &str, env: Vec<(OsString, OsString)>, ground: &Ground) -> Program {
     Program { program: "sh".into(), args: vec!["-c".into(), command.into()], env, cwd: ground.workspace.repo.place.top.clone() }
 }
 
-/// Ends what a program left running; gives the names of what was found. A runner may have started processes elsewhere that are not
-/// below us, so the whole machine is searched for the mark then.
+/// Ends the processes that a program left running and returns their names. A runner may have started processes that are not our
+/// descendants, so with a runner, all processes on the machine are searched for the mark.
 pub(super) async fn end_leftovers(trail: &Trail, runner: &Runner, grace: Duration) -> Vec<String> {
     if runner.is_none() { trail.end_after_child(grace).await } else { trail.end(grace).await }
 }
 
-/// What an agent needs in a sandbox.
+/// The needs of an agent client in a sandbox.
 #[must_use]
 pub fn needs_of(agent: &Agent) -> ClientNeeds {
     agent.profile().map_or_else(ClientNeeds::default, |profile| ClientNeeds { state: profile.state, variables: profile.variables })
 }
 
-/// What the settings add to what a sandbox allows.
+/// What the user's settings allow in a sandbox in addition.
 #[must_use]
 pub fn additions(settings: &Settings) -> Additions<'_> {
     Additions { write: &settings.sandbox_write.value, pass: &settings.pass_env.value }
 }
 
-/// A time for the journal.
+/// A duration for the journal.
 pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

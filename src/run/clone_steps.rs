@@ -1,4 +1,4 @@
-//! The steps of an isolated run: making a private clone, working in it, saving what was done there, and landing it from the queue.
+//! The steps of an isolated run: make a private clone, prepare it for an attempt, save the attempt's work, and land it from the queue.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::shell_word::quoted;
 use crate::story::StoryId;
 use crate::workspace::{Copied, Notice, Workspace};
 
-/// The work of several attempts is tested in one more clone than there are slots.
+/// The name of the additional clone in which merges are tested.
 const LANDING: &str = "landing";
 
 impl StepRunner<'_> {
@@ -37,7 +37,7 @@ impl StepRunner<'_> {
         Ok(CloneAttempt { workspace: &ground.workspace, origin: &self.pool()?.origin, story, attempt, base })
     }
 
-    /// Makes the clone of a slot and sets it up. A failure ends the loop before an agent was started.
+    /// Makes the clone of a slot and sets it up. A failure ends the loop before an agent is started.
     pub(super) async fn make_workspace(&self, slot: u32, commit: &Oid) -> Result<Vec<Event>> {
         let workspace = self.pool()?.workspace(slot);
         let ground = Ground { workspace, slot };
@@ -47,8 +47,8 @@ impl StepRunner<'_> {
         Ok(saved.into_iter().chain([Event::WorkspaceReady { slot, path, files, bytes }]).collect())
     }
 
-    /// Makes a clone, unless it is there already and set up as the settings say; gives the ignored files that were copied. What was in
-    /// its place is saved.
+    /// Makes a clone, unless it exists and was set up with the current settings. Returns the number of ignored files that were copied.
+    /// Unknown work that was in its place is saved.
     async fn make_clone(&self, ground: &Ground, commit: &Oid, name: &str) -> Result<(Copied, Option<Notice>)> {
         let (pool, workspace) = (self.pool()?, &ground.workspace);
         pool.claim()?;
@@ -65,7 +65,7 @@ impl StepRunner<'_> {
         for (number, command) in self.settings.setup.value.iter().enumerate() {
             self.set_up(ground, name, number, command).await?;
         }
-        // A new checkout has no ignored files but those that were put into it now.
+        // A new checkout has no ignored files except those that were just put into it.
         let has_ignored = !is_new || copied.files > 0 || !self.settings.setup.value.is_empty();
         workspace.note_ready(&recipe, has_ignored).await?;
         Ok((copied, saved))
@@ -99,7 +99,7 @@ impl StepRunner<'_> {
         )
     }
 
-    /// Makes the clone a checkout of where the attempt begins. What was left in it by others than agents is saved.
+    /// Checks out the base of an attempt in the clone. Files that were changed there since the last attempt are saved.
     pub(super) async fn ready_clone(&self, ground: &Ground, base: &Oid) -> Result<Vec<Notice>> {
         let (pool, workspace) = (self.pool()?, &ground.workspace);
         pool.claim()?;
@@ -108,7 +108,7 @@ impl StepRunner<'_> {
         notices.extend(self.branch.save_unknown(workspace, &pool.origin, base, ground.slot, &refs).await?);
         match workspace.prepare(&pool.origin, base, &refs).await {
             Ok(more) => notices.extend(more),
-            // Something has written to the files since we looked: that is looked at again, and saved.
+            // A process has changed the files since the check above. Check and save them again.
             Err(error) if GitError::is_answer(&error) => {
                 workspace.hand_over();
                 notices.extend(self.branch.save_unknown(workspace, &pool.origin, base, ground.slot, &refs).await?);
@@ -120,15 +120,15 @@ impl StepRunner<'_> {
         Ok(notices)
     }
 
-    /// What the gates will see of an attempt that promised: its work on top of where it began.
+    /// Prepares what the gates see of an attempt that promised: its work on top of its base.
     pub(super) async fn gather_in_clone(&self, ground: &Ground, story: &StoryId, attempt: u32, base: &Oid) -> Result<Gathered> {
         self.branch.gather_in_clone(self.clone_attempt(ground, story, attempt, base)?).await
     }
 
-    /// Saves the work of an accepted attempt; its clone is free for another.
+    /// Saves the work of an accepted attempt. Its clone is then free for another attempt.
     pub(super) async fn queue(&self, task: &Task, story: &StoryId, attempt: u32, ground: &Ground) -> Result<Vec<Event>> {
         let style = Style {
-            // The checkpoint has another one.
+            // The commit of the checkpoint gets the real message.
             message: String::new(),
             signature: Signature::None,
             on_empty: self.on_empty(&task.progress),
@@ -150,7 +150,7 @@ impl StepRunner<'_> {
         })
     }
 
-    /// Saves what a failed attempt left, or takes a queued one out of the queue.
+    /// Saves the work of a failed attempt, or takes a queued attempt out of the queue.
     pub(super) async fn roll_back_clone(&self, task: &Task, story: &StoryId, attempt: u32, ground: &Ground) -> Result<Vec<Event>> {
         if let Some(commit) = task.progress.queued() {
             let (rescue, files) = self.branch.take_out_of_queue(story, attempt, commit).await?;
@@ -168,7 +168,7 @@ impl StepRunner<'_> {
         Ok(events)
     }
 
-    /// A gate that fails in a clone that is new may miss an ignored file, such as an installed dependency: the user is told which ones
+    /// A gate that fails in a new clone may lack an ignored file, such as an installed dependency. The user is told which ignored files
     /// were not copied.
     async fn report_not_copied(&self, ground: &Ground) -> Result<()> {
         let pool = self.pool()?;
@@ -182,7 +182,7 @@ impl StepRunner<'_> {
         Ok(())
     }
 
-    /// Puts queued attempts on top of the branch; where that is a merge that no gate has seen, the gates decide.
+    /// Lands queued attempts on top of the branch. If that needs a merge, the gates are run on the merged tree.
     pub(super) async fn land_queued(&self, task: &Task) -> Result<Vec<Event>> {
         let tip = &task.base.checkpoint;
         let signature = if self.settings.sign.value { Signature::Users } else { Signature::None };
@@ -210,7 +210,7 @@ impl StepRunner<'_> {
             match failed {
                 None => {}
                 Some(Outcome::Interrupted) => return Ok(events),
-                // The attempts stay queued: nothing is known about what they have changed.
+                // The attempts stay queued, because the failure says nothing about their changes.
                 Some(Outcome::Lost { message } | Outcome::NotStarted { message }) => {
                     bail!(
                         Problem::fatal(format!("the runner did not run a gate of the landing queue to its end: {message}"))
@@ -233,7 +233,7 @@ impl StepRunner<'_> {
             }
         }
         if !self.branch.land_stack(&stacked, tip).await? {
-            // The branch has moved: the next landing sees how.
+            // The branch has moved. The next landing handles that.
             return Ok(events);
         }
         events.extend(stacked.into_iter().map(|it| Event::CheckpointLanded {
@@ -257,32 +257,32 @@ impl StepRunner<'_> {
                 return Ok(true);
             }
         }
-        // Those that land together may overlap with each other.
+        // Attempts that land together may overlap with each other.
         Ok(stacked.len() > 1)
     }
 
-    /// Runs gates on a commit in the clone for landings.
+    /// Runs gates on a commit, in the clone for landings.
     async fn gate_merge(&self, commit: &Oid, stacked: &[Stacked], gates: &Gates) -> Result<(Vec<Event>, Option<Outcome>)> {
         let Some(Stacked { waiting: first, .. }) = stacked.first().filter(|_| !gates.is_empty()) else {
             return Ok((Vec::new(), None));
         };
         let ground = Ground { workspace: self.pool()?.landing(), slot: self.jobs };
         let (_, saved) = self.make_clone(&ground, commit, LANDING).await?;
-        // Agents are at work beside it: what the gates see is what lands, and nothing that was written there meanwhile.
+        // Other agents may have written to this clone. The gates must see exactly the files that land.
         ground.workspace.hand_over();
         let mut notices = self.ready_clone(&ground, commit).await?;
         notices.extend(saved);
         let stories: Vec<StoryId> = stacked.iter().map(|it| it.waiting.story.id.clone()).collect();
         self.reporter.activity(&Activity::Landing { stories: &stories });
         let ran = self.run_gates(&ground, &first.story, first.attempt, gates, "merge-").await;
-        // What gates wrote is no part of what lands, and is gone before the next merge.
+        // Files that gates wrote do not land, and the next merge must not see them.
         ground.workspace.snapshot_of_work(commit, LANDING, &mut Vec::new()).await?;
         let (gated, outcome) = ran?;
         let notices = notices.into_iter().map(|notice| Event::Noticed { notice });
         Ok((notices.chain(gated).collect(), outcome))
     }
 
-    /// The first attempt of a batch cannot land: its story is attempted again from the tip.
+    /// Records that the first attempt of a batch cannot land. Its story is attempted again from the current tip.
     async fn beaten(&self, task: &Task, tip: &Oid, cause: DefeatCause) -> Result<Vec<Event>> {
         let Some((first, _)) = task.waiting.first() else { return Ok(Vec::new()) };
         let (story, attempt) = (first.story.id.clone(), first.attempt);

@@ -1,4 +1,4 @@
-//! Closing a run: finished in one of two ways, or given up. One that was cut short is completed in the way that it was begun.
+//! Closes a run by a finish or an abort. One that was cut short is completed in the same way in which it was begun.
 
 use anyhow::{Context, Result, bail};
 
@@ -15,10 +15,7 @@ use crate::shell_word::git_ralph;
 use crate::workspace::Notice;
 
 impl OpenRun {
-    /// Completes a finish or an abort that was cut short; says whether there was one.
-    ///
-    /// # Errors
-    /// As for the one that is completed.
+    /// Completes a finish or an abort that was cut short. Returns whether there was one.
     pub async fn complete_closing(&mut self) -> Result<bool> {
         match self.state.half_done() {
             Some(HalfDone::Finish(mode)) => self.finish(mode).await?,
@@ -31,7 +28,7 @@ impl OpenRun {
     /// Finishes the run.
     ///
     /// # Errors
-    /// A [`Problem`] if the original branch is gone, in use, or conflicts; then nothing has been touched.
+    /// A [`Problem`] if the original branch is gone, in use, or conflicts. Then nothing was touched.
     pub async fn finish(&mut self, mode: Finish) -> Result<()> {
         let way = if mode == Finish::Cleanup { "--cleanup" } else { "--keep" };
         let again = git_ralph(&format!("finish {way}"), &[self.change().as_str()]);
@@ -62,7 +59,8 @@ impl OpenRun {
         }
     }
 
-    /// The result stays on the branch, or is merged into the user's checkout. The workspaces go when everything is saved.
+    /// Finishes an isolated run: the result stays on the branch, or is merged into the user's checkout. The clones are removed after
+    /// everything is saved.
     async fn finish_isolated(&mut self, mode: Finish, again: bool) -> Result<()> {
         let result = self.base()?.checkpoint;
         if mode != Finish::Cleanup {
@@ -89,7 +87,7 @@ impl OpenRun {
         self.close(Event::Finished { mode, kept: Some(kept) }).await
     }
 
-    /// What the run did is kept under a ref. The user's checkout was never touched.
+    /// Aborts an isolated run. Its work is saved under a ref. The user's checkout was never touched.
     async fn abort_isolated(&mut self, again: bool) -> Result<()> {
         let result = self.base()?.checkpoint;
         if !again {
@@ -107,13 +105,14 @@ impl OpenRun {
         self.record_notices(notice.into_iter().collect()).await
     }
 
-    /// Removes the clones. What the user has changed in them since the last attempt is saved first.
+    /// Removes the clones. Edits that the user made in them since the last attempt are saved first.
     async fn remove_workspaces(&mut self, base: &Oid) -> Result<()> {
         let Some(pool) = &self.pool else { return Ok(()) };
         let mut notices = Vec::new();
         for slot in pool.slots_there() {
             let workspace = pool.workspace(slot);
-            // Whatever this process knows of it, the user may have worked there while a question waited.
+            // The user may have worked in the clone while a question waited for its answer, so this process must not rely on what it knows
+            // of the clone.
             workspace.hand_over();
             let refs = self.branch.repo.refs().await?;
             notices.extend(self.branch.save_unknown(&workspace, &pool.origin, base, slot, &refs).await?);
@@ -126,10 +125,7 @@ impl OpenRun {
         self.record_notices(notices).await
     }
 
-    /// Gives the run up.
-    ///
-    /// # Errors
-    /// As for [`OpenRun::finish`].
+    /// Aborts the run.
     pub async fn abort(&mut self) -> Result<()> {
         let again = format!("git ralph abort {}", self.change());
         let (_listening, stop) = self.listen_anew()?;
@@ -153,7 +149,7 @@ impl OpenRun {
         self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete, put_back }).await
     }
 
-    /// Closes a run whose start was cut short before it had touched anything; says whether it was one.
+    /// Closes a run whose start was cut short before it touched anything. Returns whether it was such a run.
     async fn close_untouched(&mut self) -> Result<bool> {
         if self.state.half_done() != Some(HalfDone::Start) || self.has_begun().await? {
             return Ok(false);
@@ -163,7 +159,7 @@ impl OpenRun {
         Ok(true)
     }
 
-    /// A run that is being closed in one way cannot turn to another.
+    /// Refuses to close a run in another way than the one that was already begun.
     fn check_same_way(&self, same: bool) -> Result<()> {
         let way = match self.state.half_done() {
             Some(HalfDone::Finish(Finish::Cleanup)) if !same => "finish --cleanup",
@@ -192,8 +188,7 @@ impl OpenRun {
     }
 }
 
-/// Does the work until something more urgent is asked for than before. What is half done then is completed by the command `again`,
-/// as after a kill.
+/// Does the work until a more urgent stop is requested than before. The command `again` then completes what is half done, as after a kill.
 async fn unless_stopped(mut stop: Stop, work: impl Future<Output = Result<()>>, again: String) -> Result<()> {
     let heard = stop.urgency();
     tokio::select! {

@@ -1,4 +1,4 @@
-//! Events: past facts, plain data. The journal stores them, the state is a fold of them, reporters render them.
+//! Events: past facts as plain data. The journal stores them, the state is a fold of them, and reporters render them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,92 +16,94 @@ use crate::story::source::Kind;
 use crate::story::{ChangeName, Story, StoryId};
 use crate::workspace::Notice;
 
-/// What is written down before a run touches anything.
+/// The facts about a run that are recorded before it touches anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Opening {
-    /// The number of the run among those of its change.
+    /// The number of the run. Each change counts its own runs.
     pub run: u32,
-    /// Unique among all runs: marks the processes that belong to it.
+    /// A unique id among all runs. It marks the processes that belong to the run.
     pub id: String,
-    /// The change.
+    /// The name of the change.
     pub change: ChangeName,
-    /// Where HEAD was.
+    /// Where HEAD was at the start.
     pub original: Head,
-    /// Which work tree of the repository.
+    /// The id of the work tree.
     pub worktree: String,
-    /// The directory of the workspaces, if the run is isolated.
+    /// The directory of the private clones, if the run is isolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<PathBuf>,
-    /// The directory that requests of the user are left in, if the run is isolated: another terminal may have another state directory.
+    /// The directory for the user's requests, if the run is isolated. It is recorded because a command in another terminal may use another
+    /// state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inbox: Option<PathBuf>,
-    /// What was asked for on the command line, so that `resume` goes on in the same way.
+    /// The flags of the command line, so that `resume` goes on in the same way.
     pub flags: Flags,
-    /// The version that wrote the journal.
+    /// The version of git-ralph that wrote the journal.
     pub version: String,
 }
 
 impl Opening {
-    /// The name of the lock that a process holds while it works on the run: that of the work tree, or of the change if the run is
-    /// isolated, because then it leaves the work tree to the user.
+    /// The name of the lock that a process holds while it works on the run. It is the lock of the work tree. For an isolated run it is the
+    /// lock of the change, because such a run leaves the work tree to the user.
     #[must_use]
     pub fn lock_name(&self) -> String {
         lock_name(&self.change, &self.worktree, self.workspaces.is_some())
     }
 }
 
-/// The name of the lock of a run of a change in a work tree.
+/// The name of the lock for a run of a change in a work tree.
 #[must_use]
 pub fn lock_name(change: &ChangeName, worktree: &str, is_isolated: bool) -> String {
     if is_isolated { format!("isolated-{change}") } else { worktree.to_owned() }
 }
 
-/// What a loop works with, written down so that the run can be looked back at when files and settings have changed.
+/// The conditions that a loop works under. They are recorded so that a report of the run does not depend on files and settings that have
+/// changed since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Conditions {
     /// The version of git-ralph.
     pub version: String,
-    /// What git says of its version.
+    /// The output of `git version`.
     pub git: String,
-    /// What a person calls the agent.
+    /// The name of the agent for users.
     pub agent: String,
-    /// The model that the agent is told to use.
+    /// The model that the agent is asked to use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How far the user's clock is ahead of UTC, in seconds.
+    /// The user's offset from UTC in seconds.
     pub clock_offset: i32,
-    /// What a person calls the change.
+    /// The title of the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The stories, in their order.
     pub stories: Vec<Outline>,
-    /// Every setting with a value.
+    /// Every setting that has a value.
     pub settings: Vec<SettingUsed>,
 }
 
-/// What the source of a story says of it.
+/// The content of a story in its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Outline {
     /// The story.
     pub id: StoryId,
-    /// One line for people.
+    /// The title, one line.
     pub title: String,
-    /// Its parts.
+    /// The story's tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// What must hold when it is done.
+    /// The acceptance criteria.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acceptance: Vec<String>,
-    /// The stories that must be done before it.
+    /// The stories that must be done before this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<StoryId>,
 }
 
 impl Outline {
-    /// What the journal keeps of a story.
+    /// The parts of a story that the journal records.
     #[must_use]
     pub fn of(story: &Story) -> Self {
         let Story { id, title, tasks, acceptance, after, .. } = story.clone();
@@ -109,65 +111,65 @@ impl Outline {
     }
 }
 
-/// A setting as a loop used it.
+/// A setting with the value that a loop used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingUsed {
     /// Its key in git's configuration.
     pub key: String,
-    /// Its value, or values where it may have several.
+    /// Its value, or all values of a setting that can have several.
     pub values: Vec<String>,
-    /// Where it was set; left out for a built-in default.
+    /// Where it was set. `None` for a built-in default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 
-/// Edits of the user's in the checkout of an isolated run that are to be a checkpoint.
+/// Edits in the user's checkout that become a checkpoint of an isolated run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edits {
-    /// The commit with them, on top of the last checkpoint.
+    /// The commit with the edits, on top of the last checkpoint.
     pub commit: Oid,
-    /// A commit of all that the checkout held.
+    /// A commit of the whole checkout.
     pub checkout: Oid,
 }
 
-/// Something that has happened in a run.
+/// A fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 #[expect(missing_docs, reason = "the fields say what they are")]
 pub enum Event {
     /// A run is about to begin.
     RunStarting { opening: Opening },
-    /// A branch of an earlier run was kept under a ref.
+    /// The branch of an earlier run was moved to a ref.
     LeftoverKept { rescue: String, commit: Oid },
-    /// The initial state is committed and the branch is active.
+    /// The initial state is committed. In place, the branch is checked out.
     RunStarted { initial: Oid, branch: String },
-    /// A process has taken the run up again.
+    /// A process has resumed the run.
     RunResumed {},
-    /// Commits that the user made on the branch are part of the run now.
+    /// Commits that the user made on the branch are now part of the run.
     CommitsAdopted { checkpoint: Oid },
-    /// Edits that the user made are what the next attempt starts from.
+    /// The next attempt starts from edits that the user made.
     EditsAdopted { checkpoint: Oid, base: Oid, files: usize },
-    /// No identity is configured, commits are made under a stand-in.
+    /// The user has no git identity, so commits are made under a stand-in identity.
     IdentityMissing {},
-    /// The source of the stories could not be read again, the last good one is used.
+    /// The source of the stories could not be read again. The last version that could be read is used.
     SourceUnreadable { error: String },
-    /// Where the stories come from, and which of them are done by the word of the user.
+    /// The kind of the source, and the stories that the user has marked as done in it.
     SourceRead { kind: Kind, done: Vec<StoryId> },
-    /// An agent had deleted the source or taken its story out of it; it is as it was before, the agent's is aside.
+    /// An agent had deleted the source, or its story in it. The earlier version was restored, and the agent's version was moved aside.
     SourcePutBack { story: StoryId, aside: String },
-    /// The source has other stories than before, or tells other things about them.
+    /// The stories in the source have changed.
     StoriesChanged {
         added: Vec<StoryId>,
         removed: Vec<StoryId>,
-        /// What the source says of stories that are new or are told in other words than before.
+        /// The stories that are new or have changed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stories: Vec<Outline>,
     },
-    /// An agent has marked stories as done that were not its own; that was taken back.
+    /// An agent marked other stories than its own as done. The marks were removed.
     StrayMarks { story: StoryId, others: Vec<StoryId> },
-    /// The marks of a story that lands could not be set in its source.
+    /// The story lands, but its marks could not be set in the source.
     MarksNotSet { story: StoryId, error: String },
-    /// The private clone of a slot is there and set up; so many ignored files were copied into it.
+    /// The private clone of a slot exists and is set up. `files` counts the ignored files that were copied into it.
     WorkspaceReady { slot: u32, path: String, files: usize, bytes: u64 },
     /// An agent is about to be started.
     AttemptStarted {
@@ -184,7 +186,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_zero")]
         slot: u32,
     },
-    /// The agent's process has ended, with what it said and did.
+    /// The agent's process has ended.
     AgentEnded {
         story: StoryId,
         attempt: u32,
@@ -195,18 +197,18 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Usage::is_empty")]
         usage: Usage,
         milliseconds: u64,
-        /// How long the agent waited for its runner to start it; not part of the milliseconds.
+        /// How long the agent waited for its runner to start it. `milliseconds` does not include this.
         #[serde(default, skip_serializing_if = "is_none")]
         waited_milliseconds: u64,
         survivors: Vec<String>,
-        /// The last lines that it said, if none of them is a promise.
+        /// The agent's last lines, if they contain no promise.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         words: String,
-        /// How often it used each of its tools.
+        /// How often the agent used each of its tools.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tools: BTreeMap<String, u32>,
     },
-    /// What an agent had used up before the process that watched it was killed.
+    /// The usage of an agent, recovered after the process that supervised it was killed.
     UsageFound { story: StoryId, attempt: u32, usage: Usage },
     /// A gate was run.
     GateEnded {
@@ -215,37 +217,37 @@ pub enum Event {
         command: String,
         exit: Exit,
         milliseconds: u64,
-        /// The last lines that it printed.
+        /// The last lines of its output.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output: String,
     },
-    /// The story is done: it is about to land.
+    /// The attempt has passed its gates and is about to land.
     AttemptAccepted { story: StoryId, attempt: u32 },
-    /// The work of an accepted attempt is saved and waits in the landing queue; its workspace is free.
+    /// The work of an accepted attempt is saved and waits in the landing queue. Its workspace is free.
     AttemptQueued { story: StoryId, attempt: u32, commit: Oid, files: usize },
-    /// Queued attempts were merged and their gates failed on the merged tree; fewer of them are tried next.
+    /// A gate failed on the merge of several queued attempts. The next batch is smaller.
     BatchFailed { stories: Vec<StoryId>, command: String },
-    /// A queued attempt cannot land on the branch as it is now. The story is attempted again from there; its work is under a ref.
+    /// A queued attempt cannot land on the current branch. Its work is saved under a ref, and the story is attempted again from the tip.
     AttemptBeaten { story: StoryId, attempt: u32, defeat: Defeat, kept: String },
-    /// The attempt has failed: it is about to be rolled back.
+    /// The attempt has failed and is about to be rolled back.
     AttemptRejected { story: StoryId, attempt: u32, outcome: Outcome },
     /// The checkpoint is on the branch.
     CheckpointLanded { story: StoryId, attempt: u32, commit: Oid, files: usize },
-    /// The work tree is back where the attempt found it; what it held is under a ref.
+    /// The work tree is as it was before the attempt. The attempt's work is saved under a ref.
     AttemptRolledBack { story: StoryId, attempt: u32, rescue: String, files: usize },
-    /// Checkpoints are about to be taken back.
+    /// An undo is about to remove checkpoints.
     UndoStarted { to: Oid, stories: Vec<StoryId> },
-    /// Branch and work tree are at an earlier checkpoint; what was taken back is under a ref.
+    /// Branch and work tree are back at an earlier checkpoint. The removed checkpoints are saved under a ref.
     Undone { to: Oid, stories: Vec<StoryId>, kept: String },
-    /// Something was put right, moved or left out on the way.
+    /// Something was restored, moved or left out.
     Noticed { notice: Notice },
-    /// No agent is started before that time.
+    /// No agent is started before this time.
     PauseStarted { story: StoryId, until: Timestamp, why: Why },
-    /// The time has come.
+    /// The pause is over.
     PauseEnded { story: StoryId },
-    /// A story's retries are spent: an error.
+    /// A story has failed and has no retries left.
     StoryFailed { story: StoryId, attempts: u32, outcome: Option<Outcome> },
-    /// The user gave advice for the next attempts of a story, or of every story; `now` ends attempts that are under way.
+    /// The user gave a hint for the next attempts of one story or of all stories. `now` ends attempts that are under way.
     HintGiven {
         request: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,48 +256,48 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         now: bool,
     },
-    /// The user left a story out; `also` are the stories that come after it and are left out with it.
+    /// The user skipped a story. `also` has the stories that depend on it and are skipped with it.
     StorySkipped { request: String, story: StoryId, also: Vec<StoryId> },
-    /// The user gave a story a fresh set of retries. It is no longer skipped or blocked.
+    /// The user gave a story all of its retries again. It is no longer skipped or blocked.
     StoryRetried { request: String, story: StoryId },
-    /// The user said that a story is done: its attempt lands without gates.
+    /// The user declared a story as done. Its attempt lands without gates.
     DoneByHand {
         request: String,
         story: StoryId,
         attempt: u32,
-        /// What the user says about it, for the commit message.
+        /// The user's text for the commit message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// The user's edits, which wait for the landing queue, in an isolated run.
+        /// The user's edits, which wait in the landing queue, in an isolated run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edits: Option<Edits>,
     },
-    /// The user's edit of the change file is in place.
+    /// The user's edit of the change file has been saved.
     ChangeEdited { request: String },
-    /// What the user asked for was no longer possible when the loop came to it.
+    /// The user's request was no longer possible when the loop handled it.
     RequestRefused { request: String, reason: String },
-    /// Somebody asked the loop to stop.
+    /// The user, or a signal, asked the loop to stop.
     StopRequested { how: StopKind },
-    /// A loop begins, under these conditions.
+    /// A loop starts under these conditions.
     LoopStarted { conditions: Conditions },
-    /// The loop has ended; the run is still open.
+    /// The loop has ended. The run is still open.
     LoopEnded { end: End },
     /// The run is about to be finished.
     FinishStarted { mode: Finish },
     /// The run is finished.
     Finished { mode: Finish, kept: Option<String> },
-    /// The run is about to be given up.
+    /// The run is about to be aborted.
     AbortStarted {},
-    /// The run is given up; what it held is under a ref.
+    /// The run is aborted. Its work is saved under a ref.
     Aborted {
         kept: Option<String>,
-        /// Where the original branch is, if it is not where it was at the start.
+        /// The current commit of the original branch, if the branch has moved since the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moved_to: Option<Oid>,
-        /// Whether something could not be restored; notices say what.
+        /// Whether some state could not be restored. Notices say which.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         incomplete: bool,
-        /// Where the branch of an earlier run is, if it was put back.
+        /// The commit of an earlier run's branch, if that branch was restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         put_back: Option<Oid>,
     },
@@ -305,9 +307,9 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Defeat {
-    /// The last checkpoint of the branch that it was merged with.
+    /// The tip of the branch that it was merged with.
     pub tip: Oid,
-    /// What went wrong with the merge.
+    /// The reason.
     #[serde(flatten)]
     pub cause: DefeatCause,
 }
@@ -323,7 +325,7 @@ pub enum DefeatCause {
         /// The conflicting hunks, cut to a length that fits a prompt.
         hunks: String,
     },
-    /// The merge is clean, but a gate fails on it that had passed before.
+    /// The merge is clean, but a gate that had passed before fails on it.
     Gate {
         /// The command.
         command: String,
@@ -332,40 +334,40 @@ pub enum DefeatCause {
     },
 }
 
-/// What a run waits for.
+/// What a pause waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// An allowance that comes back.
+    /// A usage limit of the agent, which resets at some time.
     Limit,
     /// A model that could not be reached.
     Unavailable,
-    /// A runner that lost an agent, or could not start it.
+    /// A runner that lost an agent or could not start it.
     Runner,
 }
 
-/// What a run may use up.
+/// The budget of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "budget", rename_all = "kebab-case")]
 pub enum Budget {
-    /// Dollars.
+    /// Money.
     Cost {
-        /// How many were used.
+        /// The amount used.
         used: Cost,
-        /// Of how many.
+        /// The budget.
         most: Cost,
     },
     /// Tokens.
     Tokens {
-        /// How many were used.
+        /// The number used.
         used: u64,
-        /// Of how many.
+        /// The budget.
         most: u64,
     },
 }
 
 impl Budget {
-    /// The budget that this usage has used up, if it has.
+    /// The budget that this usage exceeds, if any.
     pub(super) fn spent(usage: &Usage, max_cost: Option<Cost>, max_tokens: Option<u64>) -> Option<Budget> {
         let cost = max_cost.zip(usage.cost).filter(|(most, used)| used >= most).map(|(most, used)| Budget::Cost { used, most });
         let tokens = || max_tokens.filter(|most| usage.tokens() >= *most);
@@ -373,7 +375,7 @@ impl Budget {
     }
 }
 
-/// Who asked for a stop.
+/// How a stop was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopKind {
@@ -397,69 +399,69 @@ pub enum End {
     SelectionDone,
     /// As many stories as `--limit` says are done.
     LimitReached,
-    /// A story has failed for good.
+    /// A story has failed and has no retries left.
     RetriesSpent {
-        /// Which one.
+        /// The story.
         story: StoryId,
     },
-    /// As much is used up as may be.
+    /// The budget is used up.
     BudgetSpent {
-        /// Of what.
+        /// The budget and the usage.
         spent: Budget,
     },
-    /// The agent cannot work as it is set up.
+    /// The agent is not set up correctly.
     Misconfigured {
-        /// In its words.
+        /// The agent's error message.
         message: String,
     },
-    /// An allowance is used up, and the settings say not to wait for it.
+    /// A usage limit was reached, and the settings say not to wait.
     UsageLimit {
-        /// When it comes back, if that is known.
+        /// When the limit resets, if known.
         resets: Option<Timestamp>,
     },
-    /// An allowance was still used up after every wait for it.
+    /// A usage limit was still in effect after every wait for it.
     StillLimited {
-        /// How many there were in a row.
+        /// The number of waits in a row.
         waits: u32,
-        /// When it comes back, if the last answer says so.
+        /// When the limit resets, if the last error message says so.
         resets: Option<Timestamp>,
     },
-    /// The runner lost agents, or could not start them, again and again.
+    /// The runner failed to start agents, or lost them, too often.
     RunnerFailed {
         /// How often in a row.
         times: u32,
-        /// How the runner ended the last time, and what it printed.
+        /// How the runner ended the last time, and its output.
         message: String,
     },
-    /// Every story that could go on waits for the user: its agent said BLOCKED.
+    /// Every remaining story waits for the user, because its agent said BLOCKED.
     NeedsUser {
-        /// The first of them.
+        /// The first of these stories.
         story: StoryId,
         /// What it needs, in the agent's words.
         needs: String,
     },
-    /// What is left waits for stories that are not selected.
+    /// The remaining stories depend on stories that are not selected.
     Blocked {
-        /// The first of them.
+        /// The first of these stories.
         story: StoryId,
     },
-    /// `git ralph stop`.
+    /// The user ran `git ralph stop`.
     Stopped,
-    /// A signal.
+    /// A signal ended the loop.
     Interrupted {
-        /// Which kind.
+        /// Which signal.
         how: StopKind,
     },
 }
 
-/// An event with its number and time, as it stands in the journal and on `--json`.
+/// An event with its number and time, as in the journal and in the output of `--json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Counts from 1 in each journal.
+    /// The number of the event in its journal, counted from 1.
     pub seq: u64,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }

@@ -1,4 +1,4 @@
-//! Gates: verify commands, run by us through the shell in the work tree, each with its own time limit.
+//! Runs one gate: a shell command in the work tree, with a time limit of its own.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,30 +10,30 @@ use crate::process::{Exit, Flow, Place, Stop, Supervised, Watch};
 use crate::runner::{Heard, Launch, supervise};
 use crate::safe_write;
 
-/// How much of the end of a gate's output the next attempt is told.
+/// How many bytes from the end of a gate's output go into the prompt of the next attempt.
 const TAIL: usize = 8 * 1024;
 
-/// How much of the end of a gate's output the journal keeps.
+/// How many lines and bytes from the end of a gate's output go into the journal.
 const LAST_LINES: usize = 10;
 const LAST_BYTES: usize = 1000;
 
-/// A gate that was run.
+/// The result of a gate.
 #[derive(Debug)]
 pub struct GateRun {
     /// How it ended, and how long it took.
     pub ran: Supervised,
-    /// The end of what it printed.
+    /// The end of its output.
     pub output: String,
 }
 
 impl GateRun {
-    /// Whether the story may pass.
+    /// Whether the gate passed.
     #[must_use]
     pub fn is_green(&self) -> bool {
         self.ran.exit == Exit::Success
     }
 
-    /// The last lines that it printed, for the journal.
+    /// The last lines of its output, for the journal.
     pub(super) fn last_lines(&self) -> String {
         let text = self.output.trim_end();
         let text = &text[text.ceil_char_boundary(text.len().saturating_sub(LAST_BYTES))..];
@@ -42,22 +42,19 @@ impl GateRun {
     }
 }
 
-/// How often in a row a gate is started whose runner loses it, or cannot start it: that says nothing about the story.
+/// How often in a row a gate is started if its runner loses it or cannot start it. Such a failure says nothing about the story.
 const TRIES: u32 = 4;
-/// The wait before the second try; each further one is twice as long.
+/// The wait before the second try. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 
-/// How long to wait before a gate that ended like this is run again; none if it is not. `tries` is how often it was run.
+/// The wait before a gate that ended like this is run again. `None` if it is not run again. `tries` is how often it has been run.
 #[must_use]
 pub fn again_after(exit: &Exit, tries: u32) -> Option<Duration> {
     let is_runners = matches!(exit, Exit::Lost { .. } | Exit::NotStarted { .. });
     (is_runners && tries < TRIES).then(|| FIRST_WAIT * 2_u32.saturating_pow(tries.saturating_sub(1)))
 }
 
-/// Runs one gate; all that it prints goes to `log`.
-///
-/// # Errors
-/// If the log cannot be written.
+/// Runs one gate. All of its output goes to the file `log`.
 pub async fn run(launch: &Launch, limit: Option<Duration>, grace: Duration, stop: &mut Stop, log: &Path) -> Result<GateRun> {
     let mut file = safe_write::new_file(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut tail = Tail::default();

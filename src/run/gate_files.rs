@@ -1,5 +1,5 @@
-//! The files that gates use, as far as their commands name them: a checkpoint that changes one, or an ignored one that an attempt has
-//! written, is no reason to reject it, but the user should hear of it.
+//! Warns when an attempt changes files that a gate uses, as far as the gate's command names them. Such a change does not reject the
+//! attempt, but the user should know of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::shell_word::quoted;
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
-/// Programs that do what a file says, and the files.
+/// Programs that are controlled by certain files, and those files.
 const DRIVEN: &[(&[&str], &[&str])] = &[
     (&["make", "gmake"], &["Makefile", "makefile", "GNUmakefile"]),
     (&["npm", "npx", "yarn", "pnpm", "bun"], &["package.json"]),
@@ -26,11 +26,11 @@ const DRIVEN: &[(&[&str], &[&str])] = &[
     (&["pre-commit"], &[".pre-commit-config.yaml"]),
 ];
 
-/// The hooks that are gates.
+/// The hooks that run as gates.
 const HOOKS: [&str; 2] = ["pre-commit", "commit-msg"];
 
-/// The paths that a command may mean, from the top of the work tree. What a shell would make of its words is not known, so that some of
-/// them mean nothing; that does no harm.
+/// The paths in the work tree that a command may refer to. The command is not really parsed as a shell would do it, so some of the paths
+/// may not exist. That is harmless.
 fn named(command: &str, top: &Path) -> BTreeSet<PathBuf> {
     let words: Vec<&str> =
         command.split(|c: char| c.is_whitespace() || ";&|()<>\"'`=,{}".contains(c)).filter(|word| !word.is_empty()).collect();
@@ -48,7 +48,7 @@ fn named(command: &str, top: &Path) -> BTreeSet<PathBuf> {
     paths
 }
 
-/// A word as a path from the top of the work tree; none if it is no path in it.
+/// A word as a path relative to the top of the work tree. `None` if it is not a path inside of it.
 fn inside(word: &str, top: &Path) -> Option<PathBuf> {
     let path = Path::new(word);
     let path = if path.is_absolute() { path.strip_prefix(top).ok()? } else { path };
@@ -58,7 +58,7 @@ fn inside(word: &str, top: &Path) -> Option<PathBuf> {
 }
 
 impl StepRunner<'_> {
-    /// What a checkpoint changes of the files that its gates use.
+    /// Notices about the files that the gates use and a checkpoint changes.
     pub(super) async fn changed_gate_files(
         &self,
         ground: &Ground,
@@ -86,26 +86,26 @@ impl StepRunner<'_> {
         Ok(notices)
     }
 
-    /// The directory that hooks are run from, as a gate sees it: our own git runs none.
+    /// The directory of the hooks that a gate runs. git-ralph's own git commands run no hooks.
     async fn hooks_dir(&self) -> Result<PathBuf> {
         let git = Git::plain(self.workspace.repo.place.top.clone(), self.environment.for_discovery());
         let dir = PathBuf::from(git.call(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).line().await?);
         Ok(dir.canonicalize().unwrap_or(dir))
     }
 
-    /// The same for a command that runs hooks in a private clone: hooks that are files of the work tree are those of the clone.
+    /// The same directory, quoted for a command in a private clone. Hooks that are files in the work tree are taken from the clone.
     pub(super) async fn users_hooks(&self) -> Result<String> {
         let (dir, place) = (self.hooks_dir().await?, &self.workspace.repo.place);
         let tracked = dir.strip_prefix(&place.top).ok().filter(|_| !dir.starts_with(&place.common_dir));
         Ok(quoted(&tracked.unwrap_or(&dir).display().to_string()))
     }
 
-    /// The ignored files that gates use and that the attempt has written, but not committed. Asked before the gates, which may write to
-    /// them as well.
+    /// Notices about ignored files that gates use and that the attempt has written but not committed. This is checked before the gates run,
+    /// because they may also write to these files.
     pub(super) async fn ignored_gate_files(&self, ground: &Ground, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Notice>> {
         let workspace = &ground.workspace;
         let top = &workspace.repo.place.top;
-        // Written right before the agent was started.
+        // The prompt was written right before the agent was started.
         let prompt = fs::metadata(self.run.attempt(&story.id, attempt).join("prompt.md"));
         let started = prompt.map_or((0, 0), |meta| (meta.mtime(), meta.mtime_nsec()));
         let written = |path: &PathBuf| {
@@ -126,7 +126,7 @@ impl StepRunner<'_> {
         Ok(notices)
     }
 
-    /// Whether a file is in the agent's commit that the attempt would land on.
+    /// Whether a file is part of the agent's commits that would land.
     async fn is_committed(&self, ground: &Ground, story: &StoryId, attempt: u32, base: &Oid, path: &Path) -> Result<bool> {
         let committed = if self.pool.is_some() {
             self.branch.committed_in_clone(self.clone_attempt(ground, story, attempt, base)?).await?

@@ -1,4 +1,4 @@
-//! The gates of a story: the commands that must succeed before it counts as done, in their order.
+//! The gates of a story: the commands that must pass, in their order, before the story counts as done.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::story::Story;
 /// The gates of one story.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gates {
-    /// The commands: those for every story, then its own.
+    /// The commands: first those for every story, then those of the story.
     pub commands: Vec<String>,
-    /// Whether the repository's hooks are run after them.
+    /// Whether the repository's hooks are run after the commands.
     pub hooks: bool,
-    /// The words of the runner that they are started with.
+    /// The words of the runner for the gates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runner: Vec<String>,
-    /// Whether they are run in a sandbox.
+    /// Whether the gates are run in the sandbox.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sandbox: bool,
 }
 
 impl Gates {
-    /// What the settings and the story ask for.
+    /// The gates from the settings and the story.
     #[must_use]
     pub fn of(settings: &Settings, story: &Story) -> Self {
         let commands = settings.verify.value.iter().chain(&story.verify).cloned().collect();
@@ -45,7 +45,7 @@ impl Gates {
         }
     }
 
-    /// Whether nothing is run.
+    /// Whether there are no gates.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty() && !self.hooks
@@ -53,8 +53,8 @@ impl Gates {
 }
 
 impl StepRunner<'_> {
-    /// Runs gate after gate until one fails; the outcome is that of the failed one.
-    /// `prefix` begins the names of the files that their output goes to.
+    /// Runs the gates in turn until one fails. Returns the outcome of the failed one. `prefix` begins the names of the files for their
+    /// output.
     pub(super) async fn run_gates(
         &self,
         ground: &Ground,
@@ -120,7 +120,7 @@ impl StepRunner<'_> {
         Ok(gated)
     }
 
-    /// Waits inside of a step, unless what it does for the story is to end.
+    /// Waits inside a step. Returns `false` if the user asks to end the step or the loop meanwhile.
     async fn wait_in_step(&self, story: &Story, wait: Duration) -> bool {
         let (mut own, mut all) = (self.agents.stop(&story.id).1, self.stop.clone());
         tokio::select! {
@@ -130,13 +130,13 @@ impl StepRunner<'_> {
         }
     }
 
-    /// The repository's hooks as gates: the message of the checkpoint is in a file, as for `git commit`.
+    /// The repository's hooks as gates. The message of the checkpoint is in a file, as for `git commit`.
     async fn hooks(&self, story: &Story, attempt: u32) -> Result<Vec<String>> {
         let file = self.message_file(story, attempt);
         self.attempt_dir(story, attempt)?;
         safe_write::write(&file, self.usual_message(story, attempt, None).as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
-        // A private clone has no hooks: those of the user's checkout are run.
+        // A private clone has no hooks of its own, so the hooks of the user's checkout are used.
         let git = if self.pool.is_some() { format!("git -c core.hooksPath={}", self.users_hooks().await?) } else { "git".to_owned() };
         Ok(vec![
             format!("git add -A && {git} hook run --ignore-missing pre-commit"),
@@ -144,7 +144,7 @@ impl StepRunner<'_> {
         ])
     }
 
-    /// The directory of an attempt; an agent may have deleted it.
+    /// The directory of an attempt. It is created again if an agent has deleted it.
     fn attempt_dir(&self, story: &Story, attempt: u32) -> Result<PathBuf> {
         let below = RunDir::attempt_below(&story.id, attempt);
         let dir = safe_write::real_dirs(self.run.path(), &below);
@@ -156,7 +156,7 @@ impl StepRunner<'_> {
     }
 }
 
-/// What a gate that ended like this means for the attempt; nothing if it passed.
+/// The outcome of the attempt if a gate ended like this. `None` if the gate passed.
 fn outcome(command: String, exit: Exit, output: String) -> Option<Outcome> {
     match exit {
         Exit::Success => None,

@@ -1,4 +1,4 @@
-//! The refs that a run has on hubs: they are written down before they are made, so that none is left behind when the run is closed.
+//! Records the refs that a run has on hubs, before they are created, so that closing the run can delete all of them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::{safe_read, safe_write};
 
 const FILE: &str = "hub-refs";
 
-/// What a run has on hubs, by what it has written down: a line for each ref, with the hub, the name and how far it is.
+/// The list of refs that a run has on hubs. The file has one line per ref: the hub, the name and the state.
 pub(super) struct HubRefs<'a>(pub &'a RunDir);
 
 /// A ref on a hub.
@@ -25,19 +25,19 @@ pub(super) struct Entry {
     state: State,
 }
 
-/// How far a ref on a hub is.
+/// Whether a ref on a hub is still needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It may be needed.
     Wanted,
-    /// It is only to be deleted: a result has been fetched, or was waited for in vain.
+    /// It only remains to be deleted: the result was fetched, or never arrived.
     Done,
 }
 
 const DONE: &str = "done";
 
 impl HubRefs<'_> {
-    /// An agent must not write it, so it is in the vault, if there is one.
+    /// The file with the list. It is in the vault, if there is one, because an agent must not write it.
     fn file(&self) -> PathBuf {
         match self.0.vault().filter(|vault| vault.exists()) {
             Some(vault) => vault.path(FILE),
@@ -56,12 +56,12 @@ impl HubRefs<'_> {
         text.lines().filter_map(entry).collect()
     }
 
-    /// The hub whose ref of this name is still wanted.
+    /// The hub whose ref with this name is still needed.
     pub fn wanted_from(&self, name: &HubRef) -> Option<Hub> {
         self.all().into_iter().find(|entry| entry.name == *name && entry.state == State::Wanted).map(|entry| entry.hub)
     }
 
-    /// Writes down refs that are about to be made.
+    /// Records refs that are about to be created.
     pub fn note(&self, hub: &Hub, names: &[&HubRef]) -> Result<()> {
         let mut all = self.all();
         all.retain(|entry| !names.contains(&&entry.name));
@@ -69,14 +69,14 @@ impl HubRefs<'_> {
         self.write(&all)
     }
 
-    /// This one is only to be deleted.
+    /// Records that a ref only remains to be deleted.
     pub fn note_done(&self, name: &HubRef) -> Result<()> {
         let mut all = self.all();
         all.iter_mut().filter(|entry| entry.name == *name).for_each(|entry| entry.state = State::Done);
         self.write(&all)
     }
 
-    /// These are gone.
+    /// Removes refs from the list after they were deleted.
     fn forget(&self, names: &[&HubRef]) -> Result<()> {
         let mut all = self.all();
         all.retain(|entry| !names.contains(&&entry.name));
@@ -98,7 +98,7 @@ impl HubRefs<'_> {
     /// Deletes refs on their hub.
     ///
     /// # Errors
-    /// If the hub cannot be reached, or refuses it. Then they stay written down.
+    /// If the hub cannot be reached or refuses. The refs then stay on the list.
     pub async fn delete(&self, repo: &Repo, hub: &Hub, names: &[&HubRef]) -> Result<()> {
         let git = for_hub(repo);
         let args = ["ls-remote", "--"].map(OsString::from).into_iter().chain([hub.url().to_owned()]);
@@ -113,7 +113,7 @@ impl HubRefs<'_> {
         self.forget(names)
     }
 
-    /// Deletes all that is left on hubs; gives what could not be deleted, with the reason.
+    /// Deletes all refs on hubs. Returns those that could not be deleted, with the reason.
     pub async fn delete_all(&self, repo: &Repo) -> Vec<(Hub, HubRef, String)> {
         let mut left = Vec::new();
         for Entry { hub, name, .. } in self.all() {
@@ -125,13 +125,13 @@ impl HubRefs<'_> {
     }
 }
 
-/// git as it talks to a hub: what is fetched from there is checked, and nothing else is pushed along.
+/// git for use with a hub: fetched objects are checked, and a push includes nothing but the named refs.
 pub(super) fn for_hub(repo: &Repo) -> Git {
     let settings = ["fetch.fsckObjects=true", "push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no"];
     repo.git.clone().with_config(settings.map(str::to_owned))
 }
 
-/// The words of a push to a hub; the refs follow.
+/// The arguments of a push to a hub. The refspecs follow.
 pub(super) fn push_to(hub: &Hub) -> Vec<OsString> {
     ["push", "-q", "--no-verify", "--"].map(OsString::from).into_iter().chain([hub.url().to_owned()]).collect()
 }

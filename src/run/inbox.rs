@@ -1,6 +1,6 @@
-//! The inbox of a run: requests of the user that wait for the process that works on it.
+//! The inbox of a run: requests of the user that wait for the process that works on the run.
 //!
-//! It is outside of the repository, where the key of the journal is: what an agent writes into the git directory is no request.
+//! It is next to the journal's key, outside of the repository. So an agent that can write to the git directory cannot forge requests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,19 +14,19 @@ use crate::vault::private_dirs;
 
 const POLL: Duration = Duration::from_millis(200);
 
-/// The file that names the process that follows requests.
+/// The file that names the process that handles requests.
 const READER: &str = "reader";
 
-/// The directory that requests are left in, one file per request.
+/// The directory for requests, one file per request.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     dir: PathBuf,
-    /// The files of requests that have to wait for an attempt that is under way.
+    /// The files of requests that wait until an attempt is over.
     waiting: BTreeSet<PathBuf>,
 }
 
 impl Inbox {
-    /// The inbox of a run. In place there is none without a state directory of the user: an agent could write to any other.
+    /// The inbox of a run. A run in place without a vault has none, because an agent could write to any other directory.
     #[must_use]
     pub fn of(run: &RunDir, state: &RunState) -> Option<Self> {
         let isolated = state.opening.as_ref().filter(|_| state.is_isolated());
@@ -37,12 +37,12 @@ impl Inbox {
         Some(Inbox { dir, waiting: BTreeSet::new() })
     }
 
-    /// Where the inbox of a new isolated run is.
+    /// The directory for the inbox of a new isolated run.
     pub(super) fn place(run: &RunDir) -> PathBuf {
         in_vault(run).unwrap_or_else(|| run.path().join("inbox"))
     }
 
-    /// Says that this process follows requests, until what this gives is dropped.
+    /// Announces that this process handles requests, until the return value is dropped.
     pub(super) fn attend(&self) -> io::Result<Attending> {
         private_dirs(&self.dir)?;
         let file = self.dir.join(READER);
@@ -50,21 +50,18 @@ impl Inbox {
         Ok(Attending(file))
     }
 
-    /// Whether the process follows requests.
+    /// Whether this process handles requests.
     #[must_use]
     pub fn is_attended_by(&self, process: u32) -> bool {
         safe_read::text(&self.dir.join(READER)).is_ok_and(|text| text.trim() == process.to_string())
     }
 
-    /// Whether no request is in it.
+    /// Whether the inbox has no requests.
     pub(super) fn is_empty(&self) -> bool {
         self.files().is_empty()
     }
 
-    /// Leaves a request; gives the file that it is in until it is taken.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Adds a request. Returns its file, which exists until the request is handled.
     pub fn leave(&self, request: &Request) -> io::Result<PathBuf> {
         private_dirs(&self.dir)?;
         let (draft, file) = (self.dir.join(format!("{}.new", request.id)), self.dir.join(format!("{}.json", request.id)));
@@ -73,7 +70,7 @@ impl Inbox {
         Ok(file)
     }
 
-    /// The requests in it, oldest first.
+    /// The requests in the inbox, oldest first.
     pub(super) fn requests(&self) -> Vec<(PathBuf, Request)> {
         let read = |file: PathBuf| {
             let request = serde_json::from_str(&safe_read::text(&file).ok()?).ok()?;
@@ -87,18 +84,18 @@ impl Inbox {
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect()
     }
 
-    /// A request was followed, and its event is in the journal.
+    /// Removes a request that was followed and whose event is in the journal.
     pub(super) fn remove(&mut self, file: &PathBuf) {
         let _ = fs::remove_file(file);
         self.waiting.remove(file);
     }
 
-    /// A request has to wait.
+    /// Records that a request has to wait for the end of an attempt.
     pub(super) fn put_off(&mut self, file: PathBuf) {
         self.waiting.insert(file);
     }
 
-    /// Waits until there is a request that was not put off.
+    /// Waits until there is a request that was not postponed.
     pub(super) async fn arrived(&self) {
         loop {
             tokio::time::sleep(POLL).await;
@@ -109,7 +106,7 @@ impl Inbox {
     }
 }
 
-/// A process that follows requests; dropped when it does so no more.
+/// Marks this process as the one that handles requests, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Attending(PathBuf);
 
@@ -123,7 +120,7 @@ fn in_vault(run: &RunDir) -> Option<PathBuf> {
     run.vault().filter(|vault| vault.exists()).map(|vault| vault.path("inbox"))
 }
 
-/// Waits for a request; forever if there is no inbox.
+/// Waits for a request. Waits forever if there is no inbox.
 pub(super) async fn arrived(inbox: Option<&Inbox>) {
     match inbox {
         Some(inbox) => inbox.arrived().await,

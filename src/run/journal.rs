@@ -1,7 +1,7 @@
-//! The journal: one event per line, appended and synced before its effect, replayed line by line.
+//! The journal: one event per line, appended and synced before git-ralph acts on it, and replayed line by line.
 //!
-//! An agent can write to it. The process that appends compares the file with what it has written itself; the next one believes the
-//! lines that the chain vouches for.
+//! An agent can write to the file. So the process that appends compares the file with its own copy, and the next process accepts only the
+//! lines that the chain verifies.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -20,11 +20,11 @@ use crate::stamp::Stamp;
 use crate::vault::Vault;
 use crate::workspace::{Doubt, Notice};
 
-/// A longer line is no event of ours.
+/// Longer lines cannot be events that git-ralph wrote.
 const LONGEST_LINE: u64 = 16 * 1024 * 1024;
-/// How far the journal goes, in the vault.
+/// The file in the vault with the number of the journal's last line.
 const TIP: &str = "tip";
-/// The lines up to the end of the start, in the vault.
+/// The file in the vault with a copy of the lines up to the end of the start.
 const START: &str = "start.jsonl";
 
 /// A journal that can be appended to.
@@ -33,32 +33,32 @@ pub struct Journal {
     file: Arc<File>,
     path: PathBuf,
     seq: u64,
-    /// Something was written that may not be on the disk yet.
+    /// Whether something was written that may not be on the disk yet.
     ahead: bool,
     chain: Option<Chain>,
     vault: Option<Vault>,
-    /// Where the number of the last line is written.
+    /// The open vault file for the number of the last line.
     tip: Option<File>,
-    /// Everything in the file, as we wrote or believed it.
+    /// The whole content of the file, as this process wrote or accepted it.
     bytes: Vec<u8>,
-    /// The file when we last knew that it holds just that.
+    /// The stamp of the file when it was last known to have exactly this content.
     stamp: Option<Stamp>,
     notices: Vec<Notice>,
 }
 
-/// A journal that was taken up.
+/// The result of opening a journal.
 #[derive(Debug)]
 pub struct TakenUp {
-    /// To append to.
+    /// The journal, ready to append to.
     pub journal: Journal,
-    /// What its events add up to.
+    /// The fold of its events.
     pub state: RunState,
-    /// Why what it says of an attempt that is under way is not enough to land it.
+    /// Why the journal is not reliable enough to land an attempt that is under way, if it is not.
     pub doubt: Option<Doubt>,
 }
 
 impl Journal {
-    /// Creates the journal of a new run; its directory must exist.
+    /// Creates the journal of a new run. Its directory must exist.
     ///
     /// # Errors
     /// If the file exists or cannot be written.
@@ -67,17 +67,14 @@ impl Journal {
         if let Some(dir) = path.parent() {
             sync_dir(dir)?;
         }
-        // Where nothing can be kept outside of the repository, the run has no chain.
+        // If the vault cannot be created, the run has no chain.
         let key = vault.as_ref().and_then(|vault| vault.create().ok());
         let vault = vault.filter(|_| key.is_some());
         Ok(Journal::over(file, path, Vec::new(), 0, key.map(Chain::new), vault))
     }
 
-    /// Opens a journal and replays what can be believed of it. A last line that a crash has torn is cut off; what else is not
-    /// believed is kept beside it.
-    ///
-    /// # Errors
-    /// If it cannot be read or written.
+    /// Opens a journal and replays the lines that can be trusted. A last line that a crash has torn is cut off. Other lines that are not
+    /// trusted are saved in a file next to the journal.
     pub fn open(path: &Path, vault: Option<Vault>) -> Result<TakenUp> {
         let mut reading = Reading::of(path, vault.as_ref());
         let mut notices = Vec::new();
@@ -119,20 +116,15 @@ impl Journal {
         Journal { file: Arc::new(file), path: path.to_owned(), seq, ahead: false, chain, vault, tip, bytes, stamp, notices: Vec::new() }
     }
 
-    /// Appends an event; when this returns, it is on the disk.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Appends an event and syncs it to the disk.
     pub async fn append(&mut self, event: Event) -> Result<Record> {
         let record = self.note(event)?;
         self.sync().await?;
         Ok(record)
     }
 
-    /// Appends an event that is read again after a kill, but may be lost with the power until [`Journal::sync`].
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Appends an event without syncing it. The event survives a kill of this process, but a power failure may lose it until
+    /// [`Journal::sync`].
     pub fn note(&mut self, event: Event) -> Result<Record> {
         self.restore_if_changed()?;
         let record = Record { seq: self.seq + 1, at: Timestamp::now(), event };
@@ -150,7 +142,7 @@ impl Journal {
         Ok(record)
     }
 
-    /// What the vault holds of the journal. It is there for a journal that somebody spoils; one that is whole does without.
+    /// Updates the vault's records about the journal. They are needed only for a damaged journal, so errors are ignored.
     fn note_outside(&self, event: &Event) {
         if let Some(tip) = &self.tip {
             let _ = tip.write_all_at(format!("{:020}\n", self.seq).as_bytes(), 0);
@@ -160,15 +152,15 @@ impl Journal {
         }
     }
 
-    /// What there is to say about the file, since the last time this was asked.
+    /// The notices about the file since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// If the file is not what we have written, it is written again; what it had become is kept beside it.
+    /// If the file is not what this process has written, saves the changed file under another name and writes the journal again.
     fn restore_if_changed(&mut self) -> Result<()> {
         let stamp = Stamp::of(&self.path);
-        // A file that has lost its name only is linked again by the backup.
+        // If only the name of the file was deleted, the state backup links it again.
         if stamp == self.stamp || stamp.is_none() && self.file.metadata()?.nlink() > 0 {
             return Ok(());
         }
@@ -204,10 +196,7 @@ impl Journal {
         Ok(found == self.bytes)
     }
 
-    /// When this returns, everything that was appended is on the disk.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Syncs all appended events to the disk.
     pub async fn sync(&mut self) -> Result<()> {
         if self.ahead {
             let file = Arc::clone(&self.file);
@@ -219,15 +208,15 @@ impl Journal {
     }
 }
 
-/// Everything that is known of a journal before it is taken up.
+/// The result of reading a journal, before it is opened for appending.
 struct Reading {
-    /// Whether a line is not what we would have written; or why there is nothing to read.
+    /// Whether a line was forged, or the error if the journal cannot be read.
     outcome: io::Result<bool>,
     seq: u64,
-    /// What is believed.
+    /// The lines that are trusted.
     bytes: Vec<u8>,
     chain: Option<Chain>,
-    /// It ends before the line that its writer wrote last.
+    /// Whether lines at the end are missing, according to the number in the vault.
     short: bool,
     state: RunState,
 }
@@ -250,34 +239,34 @@ impl Reading {
             Ok((Believed { forged, last, .. }, bytes)) => (Ok(forged), bytes, last),
             Err(error) => (Err(error), Vec::new(), None),
         };
-        // The line behind the last good one is not believed, so the chain goes on from that one.
+        // The line after the last valid one is rejected, so the chain continues from the valid one.
         let chain = chain.map(|chain| chain.from(last));
         let short = vault.filter(|_| chain.is_some()).and_then(|vault| vault.read(TIP)).is_some_and(|tip| tip_of(&tip) > seq);
         Reading { outcome, seq, bytes, chain, short, state }
     }
 
-    /// The lines of the start, if they are not in the journal any more.
+    /// The lines of the start from the vault, if the journal no longer has them.
     fn start_instead(&self, vault: Option<&Vault>) -> Option<Vec<u8>> {
         if self.state.initial.is_some() { None } else { vault?.read(START) }
     }
 }
 
-/// The number of the last line that was written.
+/// Parses the number of the last line.
 fn tip_of(text: &[u8]) -> u64 {
     String::from_utf8_lossy(text).trim().parse().unwrap_or(0)
 }
 
-/// How much of a journal is believed.
+/// The part of a journal that can be trusted.
 struct Believed {
-    /// The length of that.
+    /// Its length in bytes.
     good: u64,
-    /// Whether there is more, and that is not a line torn by a crash.
+    /// Whether more lines follow that were not just torn by a crash.
     forged: bool,
-    /// The digest of the last good line.
+    /// The digest of the last valid line.
     last: Option<Mac>,
 }
 
-/// Hands every event to `each` up to the first line that is no event, or that the chain does not vouch for.
+/// Calls `each` with every event, up to the first line that is no event or that the chain does not verify.
 fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Record)) -> io::Result<Believed> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -288,7 +277,7 @@ fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Rec
         if !line.ends_with(b"\n") {
             return Ok(Believed { good, forged: count == LONGEST_LINE, last });
         }
-        // A torn write leaves zeros, in its last line or with more lines behind it; what was synced has none before it.
+        // A torn write leaves zero bytes, in the last line or with more lines after it. Lines that were synced before have none.
         let torn = line.contains(&0);
         let mac = take_mac(&mut line);
         let is_next = chain.as_mut().is_none_or(|chain| chain.is_next(&line, mac.as_ref()));
@@ -301,18 +290,15 @@ fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Rec
     }
 }
 
-/// Hands every event of a journal to `each` that can be believed; gives the length of that. What an agent may have put in the place
-/// of the file is not waited for.
-///
-/// # Errors
-/// If the file cannot be read.
+/// Calls `each` with every event of a journal that can be trusted. Returns the length of these lines. If an agent has replaced the file by
+/// a FIFO, this does not block.
 pub fn replay(path: &Path, vault: Option<&Vault>, each: impl FnMut(&Record)) -> Result<u64> {
     let file = safe_read::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut chain = vault.and_then(Vault::key).map(Chain::new);
     Ok(believe(&file, chain.as_mut(), each)?.good)
 }
 
-/// The events of the start, if the vault has them.
+/// Calls `each` with the events of the start, if the vault has them. Returns whether it does.
 pub(super) fn replay_start(vault: &Vault, mut each: impl FnMut(&Record)) -> bool {
     let Some(start) = vault.read(START) else { return false };
     for line in start.split_inclusive(|byte| *byte == b'\n') {
@@ -325,7 +311,7 @@ pub(super) fn replay_start(vault: &Vault, mut each: impl FnMut(&Record)) -> bool
     true
 }
 
-/// A journal that somebody else is writing, read as it grows.
+/// Reads a journal while another process appends to it.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
@@ -333,16 +319,13 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// From the first event on.
+    /// A follower that begins with the first event.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Follower { path, good: 0 }
     }
 
-    /// Hands every event to `each` that has been added since the last time and is whole.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Calls `each` with every complete event that was added since the last call.
     pub fn more(&mut self, mut each: impl FnMut(&Record)) -> Result<()> {
         let mut file = safe_read::open(&self.path).with_context(|| format!("cannot open {}", self.path.display()))?;
         file.seek(SeekFrom::Start(self.good))?;
@@ -353,7 +336,7 @@ impl Follower {
             let count = Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
             match serde_json::from_slice::<Record>(&line) {
                 Ok(record) if line.ends_with(b"\n") => each(&record),
-                // It is being written, or its writer has died; the next one cuts it off.
+                // The line is still being written, or its writer was killed. The next process cuts it off.
                 _ => return Ok(()),
             }
             self.good += count;
@@ -366,7 +349,7 @@ fn create(path: &Path) -> Result<File> {
     file.with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// A free name beside the journal.
+/// A free file name next to the journal.
 fn aside(path: &Path) -> Result<PathBuf> {
     let name = path.file_name().context("a journal has a name")?.to_string_lossy().into_owned();
     let wanted = path.with_file_name(format!("{name}.disbelieved"));
@@ -378,7 +361,7 @@ fn unless_missing(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// Copies what comes behind `good` bytes to a file beside the journal.
+/// Copies everything after the first `good` bytes to a file next to the journal.
 fn keep_rest(file: &File, path: &Path, good: u64) -> Result<PathBuf> {
     let kept = aside(path)?;
     let mut rest = create(&kept)?;
@@ -389,7 +372,7 @@ fn keep_rest(file: &File, path: &Path, good: u64) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// Makes a new directory entry survive a crash.
+/// Syncs a directory, so that a new entry survives a crash.
 pub(super) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).with_context(|| format!("cannot sync {}", dir.display()))
 }

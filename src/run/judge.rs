@@ -1,4 +1,4 @@
-//! The verdict on an attempt, from what the agent said and what its process did. Pure.
+//! Judges an attempt by the agent's output and the way its process ended. Pure.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,38 +15,38 @@ pub enum Outcome {
     Failed { reason: String },
     /// The agent said BLOCKED: it cannot go on without the user.
     Blocked { needs: String },
-    /// A gate was red.
+    /// A gate failed.
     GateRed { command: String, exit: Exit, output: String },
     /// The agent ended without a promise.
     Vanished {
-        /// The last lines that it said.
+        /// The agent's last lines.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         words: String,
     },
-    /// The agent ended in an abnormal way.
+    /// The agent's process did not end normally.
     Abnormal {
         exit: Exit,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The agent cannot work as it is set up; a retry cannot help.
+    /// The agent is not set up correctly. A retry cannot help.
     Misconfigured { message: String },
-    /// An allowance of the agent is used up.
+    /// The agent has reached a usage limit.
     Limited { message: String, resets: Option<Timestamp> },
     /// The model could not be reached.
     Unavailable { message: String },
-    /// The runner that started the agent, or one of its gates, ended without reporting how that ended.
+    /// The runner of the agent, or of a gate, ended without reporting how its program ended.
     Lost { message: String },
-    /// The runner did not start the agent, or one of its gates.
+    /// The runner did not start the agent, or a gate.
     NotStarted { message: String },
-    /// The work could not be made a checkpoint.
+    /// The work could not be committed as a checkpoint.
     Unlandable { reason: String },
-    /// Somebody asked, or the process that watched it died.
+    /// The user stopped the attempt, or the process that supervised it died.
     Interrupted,
 }
 
 impl Outcome {
-    /// Whether it uses up one of the story's retries.
+    /// Whether the outcome costs one of the story's retries.
     #[must_use]
     pub fn costs_retry(&self) -> bool {
         !matches!(
@@ -60,7 +60,7 @@ impl Outcome {
         )
     }
 
-    /// What the next attempt is told.
+    /// The feedback for the next attempt.
     #[must_use]
     pub fn feedback(&self) -> Option<Feedback> {
         match self {
@@ -74,7 +74,7 @@ impl Outcome {
             Outcome::Abnormal { exit, message: Some(message) } => {
                 Some(Feedback::Abnormal { how: format!("{}: {message}", abnormal(exit)) })
             }
-            // What happens around an agent is nothing that the next one could mend.
+            // These problems are not about the work itself, so the next agent cannot fix them.
             Outcome::Vanished { .. }
             | Outcome::Interrupted
             | Outcome::Misconfigured { .. }
@@ -102,7 +102,7 @@ pub fn abnormal(exit: &Exit) -> String {
     }
 }
 
-/// The signal that a shell means by its exit status.
+/// The signal that killed the program, if a shell reports that by its exit status.
 fn shell_signal(exit: &Exit) -> Option<i32> {
     match exit {
         Exit::Code { code: code @ 129..=192 } => Some(code - 128),
@@ -121,25 +121,25 @@ fn span(seconds: u64) -> String {
     }
 }
 
-/// What to do with an attempt.
+/// The verdict on an attempt, before the gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The agent says it is done: now the gates.
+    /// The agent says that it is done. The gates come next.
     Promised,
-    /// It is not.
+    /// The attempt is rejected.
     Rejected(Outcome),
 }
 
-/// Judges an attempt before its gates. The promise of a known client counts whatever the exit status says, for that is no
-/// verdict: they exit 0 on errors and 1 after success. (That of a plain command which fails was not heard in the first place.)
-/// It does not count if the process was cut down before it could go on, also behind a shell, nor if the client itself says
-/// that something went wrong. The last words are for people: nothing is decided by them.
+/// Judges an attempt before its gates. A promise of a known client counts whatever the exit status is, because clients exit with 0 on
+/// errors and with 1 after success. (If a plain command fails, its promise is not reported here in the first place.) A promise does not
+/// count if the process was killed, also behind a shell, or if the client itself reports an error. The last words are only shown to users;
+/// they decide nothing.
 #[must_use]
 pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &str) -> Verdict {
     let abnormal = || Outcome::Abnormal { exit: exit.clone(), message: None };
     Verdict::Rejected(match (exit, signal, trouble) {
         (Exit::Interrupted, ..) => Outcome::Interrupted,
-        // What a lost agent said last may be half of what it had to say.
+        // The output of a lost agent may be incomplete.
         (Exit::Lost { message }, ..) => Outcome::Lost { message: message.clone() },
         (Exit::NotStarted { message }, ..) => Outcome::NotStarted { message: message.clone() },
         (_, Signal::Failed { reason }, _) => Outcome::Failed { reason: reason.clone() },
@@ -159,7 +159,7 @@ pub fn judge(signal: &Signal, exit: &Exit, trouble: Option<&Trouble>, words: &st
     })
 }
 
-/// What an agent needs that cannot go on by itself.
+/// What a blocked agent needs from the user.
 fn blocked(needs: &str) -> String {
     if needs.is_empty() { "the agent does not say what it needs".to_owned() } else { needs.to_owned() }
 }

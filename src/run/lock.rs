@@ -1,6 +1,6 @@
-//! The lock on a work tree: held by the kernel as long as this process or any of its children lives.
+//! The lock on a work tree: the kernel holds it as long as this process or any of its children lives.
 //!
-//! The descriptor is inherited on purpose. A lock that is held while its owner is dead means orphans of a killed run.
+//! Children inherit the descriptor on purpose. If the lock is held but its owner is dead, orphans of a killed run are still alive.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,28 +19,25 @@ use crate::vault::private_dirs;
 const ROUNDS: u32 = 20;
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
-/// A lock that is held.
+/// A lock that this process holds.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     owner_file: Option<PathBuf>,
 }
 
-/// Who has a lock that we want.
+/// The holder of a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A git-ralph that is alive.
+    /// A living git-ralph process.
     Owner(u32),
-    /// What a dead one left; none, if the system does not say which processes hold a lock.
+    /// Processes that a dead git-ralph left. Empty if the system does not tell which processes hold a lock.
     Orphans(Vec<u32>),
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it. Somebody may have deleted the file while a git-ralph holds it: who that is stands in
-    /// `owner_file` too, outside of the repository.
-    ///
-    /// # Errors
-    /// If the file cannot be used.
+    /// Takes the lock, or returns its holder. A process may have deleted the lock file while git-ralph holds the lock. So the owner is also
+    /// recorded in `owner_file`, outside of the repository.
     pub fn take(path: &Path, owner_file: Option<PathBuf>) -> Result<Result<Lock, Holder>> {
         let cannot = || format!("cannot lock {}", path.display());
         if let Some(dir) = path.parent() {
@@ -63,15 +60,12 @@ impl Lock {
         Ok(Ok(Lock { file, owner_file }))
     }
 
-    /// Takes the lock; ends the orphans of a dead owner that still hold it.
-    ///
-    /// # Errors
-    /// If the file cannot be used.
+    /// Takes the lock. If orphans of a dead owner still hold it, they are ended.
     pub async fn take_over(path: &Path, owner_file: Option<&Path>) -> Result<Result<Lock, Holder>> {
         let take = || Lock::take(path, owner_file.map(Path::to_owned));
         for _ in 0..ROUNDS {
             match take()? {
-                // While some are being ended, others may be born.
+                // Without a list of the holders, wait. New orphans may also appear while others are being ended.
                 Err(Holder::Orphans(pids)) if pids.is_empty() => sleep(ORPHAN_GRACE / ROUNDS).await,
                 Err(Holder::Orphans(pids)) => process::end(&pids, ORPHAN_GRACE).await,
                 other => return Ok(other),
@@ -80,20 +74,20 @@ impl Lock {
         take()
     }
 
-    /// Whether a living git-ralph has the lock, and which process it is; asks without touching the lock.
+    /// The process id of the living git-ralph that holds the lock, if there is one. The lock itself is not touched.
     #[must_use]
     pub fn owner(path: &Path) -> Option<u32> {
         owner_in(path).filter(|owner| owner.holds(path)).map(|owner| owner.pid)
     }
 
-    /// The same, by what stands outside of the repository.
+    /// The process id of the living owner that is recorded outside of the repository.
     #[must_use]
     pub fn noted_owner(owner_file: &Path) -> Option<u32> {
         owner_in(owner_file).map(|owner| owner.pid)
     }
 }
 
-/// The living process that a file names.
+/// The process that a file names, if it is alive.
 fn owner_in(file: &Path) -> Option<Identity> {
     let identity: Identity = safe_read::text(file).ok()?.lines().next()?.parse().ok()?;
     identity.is_alive().then_some(identity)
@@ -112,12 +106,12 @@ impl Drop for Lock {
         if let Some(file) = &self.owner_file {
             let _ = fs::remove_file(file);
         }
-        // A child that was let live must not keep what we give back.
+        // A child that is still alive has inherited the descriptor and must not keep the lock.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// A git-ralph among the holders is the owner, whatever the file says: it may be about to write itself down.
+/// The holder of a lock. A git-ralph process among the holders is the owner, even if the file does not name it yet.
 fn holder(path: &Path, owner_file: Option<&Path>) -> Holder {
     if let Some(owner) = Lock::owner(path) {
         return Holder::Owner(owner);

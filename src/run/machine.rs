@@ -1,4 +1,4 @@
-//! The machine: what has happened decides what may happen next. Pure, no I/O, not async.
+//! The state machine: folds the events of a run into a state and decides which steps may come next. Pure, no I/O, not async.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,109 +19,109 @@ use crate::story::source::Kind;
 use crate::story::{Order, Story, StoryId, overlap};
 use crate::workspace::Notice;
 
-/// Where a run as a whole stands.
+/// The phase of a run as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its beginning is written down; what of it has happened is not known.
+    /// The start is recorded. How much of it was done is not known.
     Starting,
-    /// Work can go on.
+    /// The run is open for work.
     Open,
-    /// A finish was begun.
+    /// A finish has begun.
     Finishing(Finish),
-    /// An abort was begun.
+    /// An abort has begun.
     Aborting,
-    /// Over, with the given completion.
+    /// The run is finished in this way.
     Finished(Finish),
-    /// Given up.
+    /// The run is aborted.
     Aborted,
 }
 
-/// Where a story's current attempt stands.
+/// The stage of a story's current attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// No attempt is under way.
     Idle,
     /// The agent is at work.
     Working,
-    /// The agent has ended: to be judged.
+    /// The agent has ended. The attempt is to be judged.
     Ended {
-        /// What it did.
+        /// How its process ended.
         exit: Exit,
-        /// What it said.
+        /// The agent's promise, if any.
         signal: Signal,
-        /// What went wrong around it.
+        /// An error that the client reported.
         trouble: Option<Trouble>,
-        /// The last lines that it said, if none of them is a promise.
+        /// The agent's last lines, if they contain no promise.
         words: String,
     },
-    /// Complete, and all gates have passed: to be landed, or queued in an isolated run.
+    /// All gates have passed. The attempt is to be landed or, in an isolated run, queued.
     Accepted,
-    /// Waits in the landing queue: this commit has its work.
+    /// The attempt waits in the landing queue. The commit has its work.
     Queued(Oid),
-    /// Failed: to be rolled back.
+    /// The attempt has failed and is to be rolled back.
     Rejected,
-    /// Landed as this checkpoint.
+    /// The attempt has landed as this checkpoint.
     Landed(Oid),
 }
 
 impl Stage {
-    /// An agent that ended before it could say anything.
+    /// The stage of an agent that was interrupted before it reported anything.
     fn cut_short() -> Self {
         Stage::Ended { exit: Exit::Interrupted, signal: Signal::Nothing, trouble: None, words: String::new() }
     }
 }
 
-/// What is known about one story.
+/// The progress of one story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Where its current attempt stands.
+    /// The stage of the current attempt.
     pub stage: Stage,
-    /// The gates that were configured when the current attempt started; none if it is over, or an older version began it.
+    /// The gates that were configured when the current attempt started. `None` if it is over, or an older version of git-ralph started it.
     pub gates: Option<Gates>,
     /// The commit that the current attempt started from, in an isolated run.
     pub base: Option<Oid>,
     /// The number of the workspace that the current attempt works in.
     pub slot: u32,
-    /// How many attempts were begun.
+    /// How many attempts were started.
     pub attempts: u32,
-    /// How many of them cost a retry.
+    /// How many attempts have cost a retry.
     pub failures: u32,
-    /// The last one's outcome.
+    /// The outcome of the last attempt.
     pub outcome: Option<Outcome>,
-    /// What the next attempt is told.
+    /// The feedback for the next attempt.
     pub feedback: Option<Feedback>,
-    /// The refs of what was rolled back, oldest first.
+    /// The refs with the saved work of failed attempts, oldest first.
     pub rescues: Vec<String>,
-    /// Why the user should look more closely at what the current attempt has done.
+    /// Reasons for the user to look more closely at the work of the current attempt.
     pub doubts: Vec<Notice>,
-    /// Milliseconds that agents have worked on it.
+    /// How long agents have worked on the story, in milliseconds.
     pub milliseconds: u64,
-    /// Milliseconds that its gates have taken.
+    /// How long its gates have taken, in milliseconds.
     pub gate_milliseconds: u64,
-    /// What they have used up.
+    /// The usage of its agents.
     pub usage: Usage,
-    /// How often the story was beaten in the landing queue.
+    /// How often an attempt of the story could not land from the queue.
     pub defeats: u32,
-    /// Its place in the order of acceptance.
+    /// The position of the current attempt in the order of acceptance.
     pub(super) accepted: u64,
-    /// The last attempt whose usage is in it.
+    /// The number of the last attempt whose usage is included.
     counted: u32,
-    /// What the user advises.
+    /// The user's hints for this story.
     pub hints: Vec<String>,
-    /// What the agent needs of the user, if the story waits for that.
+    /// What the agent needs from the user, if the story waits for that.
     pub blocked: Option<String>,
-    /// Set if the user said that the story is done: what is landed is the user's word, not the agent's.
+    /// Set if the user declared the story as done. The attempt then lands on the user's decision, not on the agent's promise.
     pub by_hand: Option<Note>,
-    /// What the user's checkout held, if the current attempt consists of edits of the user's in it.
+    /// A commit of the user's checkout, if the current attempt consists of the user's edits in it.
     checkout: Option<Oid>,
-    /// Edits of the user's that take the place of the current attempt when that is rolled back.
+    /// The user's edits that replace the current attempt as soon as it is rolled back.
     replacement: Option<Replacement>,
-    /// Set if the user has asked for something that ends the current attempt.
+    /// Whether the user has requested something that ends the current attempt.
     taken_back: bool,
     given_up: bool,
 }
 
-/// An attempt that consists of edits of the user's.
+/// An attempt that consists of the user's edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Replacement {
     attempt: u32,
@@ -161,36 +161,36 @@ impl Default for Progress {
     }
 }
 
-/// The rules that a run is held to; they may change between two commands.
+/// The rules for a loop. They may change between two commands.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Retries after a first attempt.
+    /// The number of retries after the first attempt.
     pub max_retries: u32,
-    /// Whether a story whose retries are spent leaves the others to go on.
+    /// Whether the loop goes on with other stories when one has no retries left.
     pub keep_going: bool,
-    /// Attempts at a time.
+    /// The number of attempts at the same time.
     pub jobs: usize,
-    /// In which order stories may start.
+    /// The order in which stories may start.
     pub order: Order,
-    /// Stories to land in this command.
+    /// How many stories this command should land.
     pub limit: Option<u32>,
-    /// The only stories to work on; empty means all.
+    /// The stories to work on. Empty means all.
     pub only: Vec<StoryId>,
-    /// The agent that works now.
+    /// The current agent.
     pub agent: Option<String>,
-    /// What to do when an allowance is used up.
+    /// Whether to wait for a usage limit.
     pub limit_wait: LimitWait,
-    /// How long to wait first for one whose time is not known.
+    /// The first wait for a usage limit whose reset time is not known.
     pub limit_pause: Duration,
-    /// How often to wait for one in a row, without any progress in between.
+    /// How often in a row to wait for a usage limit without any progress.
     pub limit_waits: LimitWaits,
     /// How often in a row the runner may fail.
     pub runner_failures: RunnerFailures,
-    /// What the run may cost.
+    /// The budget of the run in money.
     pub max_cost: Option<Cost>,
-    /// How many tokens it may use.
+    /// The budget of the run in tokens.
     pub max_tokens: Option<u64>,
-    /// What agents that are at work have used so far, as far as they have told.
+    /// The usage of the running agents, as far as they have reported it.
     pub in_flight: Usage,
 }
 
@@ -215,13 +215,13 @@ impl Default for Policy {
     }
 }
 
-/// How often a usage limit is waited for in a row. A wait costs no retry, so nothing else would end a run whose agent reports a
-/// limit forever.
+/// How often in a row the loop waits for a usage limit. A wait costs no retry, so without this limit a run whose agent always reports a
+/// usage limit would never end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitWaits {
-    /// If the last one told when it resets: a client that tells it wrongly again and again is not believed for weeks.
+    /// If the last error message had a reset time. This ends the waits for a client that keeps reporting a wrong time.
     pub told: u32,
-    /// If it did not: enough of them to wait for a quota that is renewed once per day.
+    /// If it had none. This is long enough for a quota that is renewed once per day.
     pub guessed: u32,
 }
 
@@ -231,12 +231,12 @@ impl Default for LimitWaits {
     }
 }
 
-/// How often in a row a runner may fail before the loop ends. That costs no retry, so nothing else would end it.
+/// How often in a row a runner may fail before the loop ends. Such a failure costs no retry, so nothing else would end the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunnerFailures {
-    /// If it did not start an agent the last time: often it is set up wrongly, and no attempt can help.
+    /// If the runner did not start an agent the last time. It is then often misconfigured, and retries do not help.
     pub not_started: u32,
-    /// If it lost an agent that had started: jobs are cancelled and nodes fail.
+    /// If the runner lost a running agent, because a job was cancelled or a node failed.
     pub lost: u32,
 }
 
@@ -246,41 +246,41 @@ impl Default for RunnerFailures {
     }
 }
 
-/// What keeps the next agent from being started.
+/// A pause before the next agent may start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// A wait that has to be begun.
+    /// A pause that has not begun yet.
     Due {
-        /// After which story's attempt.
+        /// The story whose attempt caused it.
         story: StoryId,
-        /// For what.
+        /// The reason.
         why: Why,
-        /// When it is over, if that was said.
+        /// When it ends, if that is known.
         until: Option<Timestamp>,
     },
-    /// A wait that is in the journal.
+    /// A pause that is recorded in the journal.
     Until {
-        /// After which story's attempt.
+        /// The story whose attempt caused it.
         story: StoryId,
-        /// For what.
+        /// The reason.
         why: Why,
-        /// When it is over.
+        /// When it ends.
         until: Timestamp,
     },
 }
 
-/// How long a wait shall be.
+/// The length of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// Until then.
+    /// Until this time.
     Until(Timestamp),
-    /// Until then, but at least so long: a clock may be wrong, and a limit may come back at once.
+    /// Until this time, but at least this long. The clock may be wrong, and the limit may be reached again at once.
     AtLeast(Timestamp, Duration),
-    /// From now on.
+    /// This long from now on.
     For(Duration),
 }
 
-/// One thing to do for one story.
+/// A step of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Make the private clone of a slot.
@@ -290,82 +290,82 @@ pub enum Step {
     },
     /// Start an agent.
     Attempt {
-        /// For which story.
+        /// The story.
         story: StoryId,
         /// The number of the attempt.
         attempt: u32,
-        /// What the agent is told about the one before.
+        /// The feedback about the attempt before.
         feedback: Option<Feedback>,
         /// The number of the workspace that it works in.
         slot: u32,
     },
     /// Judge an agent that has ended, and run the gates if it promised.
     Judge {
-        /// Which story.
+        /// The story.
         story: StoryId,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
-        /// What the agent did.
+        /// How the agent's process ended.
         exit: Exit,
-        /// What it said.
+        /// The agent's promise, if any.
         signal: Signal,
-        /// What went wrong around it.
+        /// An error that the client reported.
         trouble: Option<Trouble>,
-        /// The last lines that it said, if none of them is a promise.
+        /// The agent's last lines, if they contain no promise.
         words: String,
     },
-    /// Make a checkpoint.
+    /// Commit the attempt's work as a checkpoint.
     Land {
-        /// Of which story.
+        /// The story.
         story: StoryId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// Save the work of an accepted attempt for the landing queue.
     Queue {
-        /// Of which story.
+        /// The story.
         story: StoryId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// Land queued attempts, in this order.
     LandQueued {
-        /// Their stories and numbers; at least one.
+        /// The stories and the numbers of their attempts. At least one.
         batch: Vec<(StoryId, u32)>,
     },
     /// Take a queued attempt out of the landing queue.
     TakeOut {
-        /// Of which story.
+        /// The story.
         story: StoryId,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// Take the work tree back.
+    /// Roll back the work tree.
     RollBack {
-        /// From which story's
+        /// The story.
         story: StoryId,
-        /// attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// Wait before the next agent is started.
+    /// Wait before the next agent starts.
     Pause {
-        /// After which story's attempt.
+        /// The story whose attempt caused the pause.
         story: StoryId,
-        /// For what.
+        /// The reason.
         why: Why,
-        /// How long.
+        /// The length.
         span: Span,
-        /// Whether the journal knows of it already.
+        /// Whether the pause is already recorded in the journal.
         begun: bool,
     },
-    /// Say that a story has failed for good.
+    /// Report that a story has failed and has no retries left.
     GiveUp {
-        /// Which one.
+        /// The story.
         story: StoryId,
     },
 }
 
-/// What a step is about: there is at most one step at a time for each.
+/// The subject of a step. At most one step per subject runs at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A story.
@@ -377,7 +377,7 @@ pub enum Subject {
 }
 
 impl Step {
-    /// What it is about.
+    /// The subject of the step.
     #[must_use]
     pub fn subject(&self) -> Subject {
         match self {
@@ -393,7 +393,7 @@ impl Step {
         }
     }
 
-    /// The story it is for; none for the landing queue and for workspaces.
+    /// The story that the step is for. `None` for the landing queue and for workspaces.
     #[must_use]
     pub fn story(&self) -> Option<&StoryId> {
         match self {
@@ -411,7 +411,7 @@ impl Step {
 }
 
 impl Span {
-    /// When it is over.
+    /// The end of the pause.
     #[must_use]
     pub fn end(self, now: Timestamp) -> Timestamp {
         let later = |duration: Duration| now.checked_add(duration).unwrap_or(Timestamp::MAX);
@@ -423,7 +423,7 @@ impl Span {
     }
 }
 
-/// What a process that takes a run up finds half done, in the order in which it has to be completed.
+/// An operation that an earlier process left half done, in the order in which they have to be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfDone {
     /// The start.
@@ -434,12 +434,12 @@ pub enum HalfDone {
     Finish(Finish),
     /// An abort.
     Abort,
-    /// Attempts: at work, to be judged, to be landed or to be rolled back.
+    /// Attempts that are running, or have to be judged, landed or rolled back.
     Attempts,
 }
 
 impl HalfDone {
-    /// The start of a sentence about it.
+    /// The name of the operation for messages.
     pub(super) fn words(self) -> &'static str {
         match self {
             HalfDone::Attempts => "an attempt",
@@ -451,20 +451,20 @@ impl HalfDone {
     }
 }
 
-/// In which way a run is about to be closed.
+/// The way in which a run is about to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// Finished: what is done shall be part of it.
+    /// A finish. Work that is done becomes part of the result.
     Finish,
-    /// Given up.
+    /// An abort.
     Abort,
 }
 
-/// What may happen next.
+/// What comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next {
-    /// Every step that could start now; none if all that is left is to wait for what is under way.
+    /// Every step that could start now. Empty if the loop has to wait for running steps.
     Steps(Vec<Step>),
     /// The loop is over.
     End(End),
@@ -473,60 +473,60 @@ pub enum Next {
 /// The state of a run: a fold of its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunState {
-    /// What was written down before the run touched anything.
+    /// The facts that were recorded before the run touched anything.
     pub opening: Option<Opening>,
-    /// Where it stands as a whole.
+    /// The phase of the run as a whole.
     pub phase: Phase,
-    /// The commit "initial state".
+    /// The initial commit of the run.
     pub initial: Option<Oid>,
-    /// What attempts start from.
+    /// The base of the next attempts.
     pub base: Option<Base>,
-    /// Every story that an event has named.
+    /// Every story that an event has mentioned.
     pub stories: BTreeMap<StoryId, Progress>,
-    /// Why the loop ended last.
+    /// Why the last loop ended.
     pub end: Option<End>,
-    /// The ref that keeps what a finished run ended with.
+    /// The ref with the last commit of a closed run.
     pub kept: Option<String>,
     /// The checkpoints on the branch.
     pub checkpoints: Checkpoints,
-    /// An undo that was begun: where to, and the stories that it takes back.
+    /// An undo that has begun: the new tip, and the stories whose checkpoints it removes.
     pub undoing: Option<(Oid, Vec<StoryId>)>,
-    /// What keeps the next agent from being started.
+    /// A pause before the next agent may start.
     pub pause: Option<Pause>,
-    /// What the source of the stories is.
+    /// The kind of the stories' source.
     pub source_kind: Option<Kind>,
-    /// Stories that are done by the word of the user.
+    /// Stories that the user has marked as done in the source.
     pub believed: BTreeSet<StoryId>,
-    /// Stories that the user left out.
+    /// Stories that the user skipped.
     pub skipped: BTreeSet<StoryId>,
-    /// What the user's checkout held when a story was done by hand that has landed, in the order of landing; of an isolated run.
+    /// In an isolated run: commits of the user's checkout for stories that were done by hand and have landed, in the order of landing.
     checkouts: Vec<(StoryId, Oid)>,
-    /// What the user advises for every story.
+    /// The user's hints for every story.
     pub hints: Vec<String>,
-    /// The requests of the user that were taken in: none is taken in twice.
+    /// The ids of the user's requests that were followed, so that none is followed twice.
     pub(super) requests: HashSet<String>,
-    /// The stories with an attempt that is under way: few, however many stories there are.
+    /// The stories with an attempt under way. These are few, however many stories there are.
     busy: BTreeSet<StoryId>,
     /// The stories with a checkpoint on the branch.
     landed: HashSet<StoryId>,
-    /// The stories that an attempt has failed for.
+    /// The stories with a failed attempt.
     failing: HashSet<StoryId>,
     misconfigured: Option<String>,
     /// The agent that was started last.
     agent: Option<String>,
-    /// How many limits there were in a row; those of several agents at a time are one.
+    /// How many usage limits there were in a row. Limits that several agents reach at the same time count as one.
     limits: u32,
-    /// How often in a row the runner failed; several agents that it loses at a time are one failure.
+    /// How often in a row the runner failed. Agents that it loses at the same time count as one failure.
     runner_failures: u32,
     stopping: Option<StopKind>,
     landed_here: u32,
-    /// The slots whose private clone this process has made ready.
+    /// The slots whose private clone this process has prepared.
     workspaces: BTreeSet<u32>,
-    /// The stories that were beaten too often in the landing queue, in the order in which they were.
+    /// The stories that failed to land from the queue too often, in that order.
     overdue: Vec<StoryId>,
     /// How many attempts were accepted.
     acceptances: u64,
-    /// The most attempts that are landed together, after a batch whose gates failed.
+    /// The largest batch to land, after a batch whose gates failed.
     pub(super) batch_limit: Option<usize>,
 }
 
@@ -567,7 +567,7 @@ impl Default for RunState {
 }
 
 impl RunState {
-    /// Whether the run is over.
+    /// Whether the run is finished or aborted.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Finished(_) | Phase::Aborted)
@@ -579,19 +579,19 @@ impl RunState {
         self.landed.contains(story)
     }
 
-    /// Whether the story needs no more work: landed, or done by the word of the user in its source. What the source says later is
-    /// not asked: agents write to it.
+    /// Whether the story needs no more work: it has landed, or the user marked it as done in the source. Marks that appear in the source
+    /// later are not trusted, because agents write to it.
     #[must_use]
     pub fn is_done(&self, story: &Story) -> bool {
         self.believed.contains(&story.id) || self.has_landed(&story.id)
     }
 
-    /// How many stories can be done at most, whether or not their source still has them.
+    /// An upper bound for the number of stories that are done. Their source may no longer contain all of them.
     pub(super) fn landed_or_believed(&self) -> usize {
         self.landed.len() + self.believed.len()
     }
 
-    /// Takes a fact in.
+    /// Applies an event to the state.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn apply(&mut self, event: &Event) {
         match event {
@@ -672,7 +672,7 @@ impl RunState {
         }
     }
 
-    /// Takes in what the user asked for; the same request a second time changes nothing.
+    /// Applies a request of the user. Applying the same request again changes nothing.
     fn apply_request(&mut self, event: &Event) {
         let (Event::HintGiven { request, .. }
         | Event::StorySkipped { request, .. }
@@ -687,7 +687,7 @@ impl RunState {
             return;
         }
         if !matches!(event, Event::RequestRefused { .. }) {
-            // What ended the loop may not hold any more.
+            // The reason for which the loop ended may no longer hold.
             self.end = None;
         }
         match event {
@@ -721,8 +721,8 @@ impl RunState {
         }
     }
 
-    /// In place, the attempt that is under way lands by the word of the user, and an idle story gets one that consists of the user's
-    /// edits. In an isolated run the user's edits take the place of the attempt that is under way.
+    /// Applies `done-by-hand`. In place, the attempt that is under way lands, and an idle story gets an attempt that consists of the user's
+    /// edits. In an isolated run, the user's edits replace the attempt that is under way.
     fn finish_by_hand(&mut self, story: &StoryId, attempt: u32, text: Option<&String>, edits: Option<&Edits>) {
         self.acceptances += 1;
         let (accepted, base) = (self.acceptances, self.base.as_ref().map(|base| base.checkpoint.clone()));
@@ -739,7 +739,7 @@ impl RunState {
             return;
         }
         (progress.by_hand, progress.gates) = (Some(note), Some(Gates::default()));
-        // The user may have asked for the opposite before.
+        // The user may have asked for a rollback before.
         progress.taken_back = false;
         if progress.stage == Stage::Idle {
             (progress.attempts, progress.accepted, progress.slot, progress.base) = (attempt, accepted, 0, None);
@@ -748,13 +748,13 @@ impl RunState {
         }
     }
 
-    /// What the user's edits in the checkout of an isolated run go on from: what it held when a story was last done by hand.
+    /// The commit of the user's checkout at the last story done by hand in an isolated run. New edits in the checkout are relative to it.
     #[must_use]
     pub fn last_checkout(&self) -> Option<&Oid> {
         self.checkouts.last().map(|(_, checkout)| checkout).or(self.initial.as_ref())
     }
 
-    /// Takes note of what speaks against taking an attempt at its word. A step that is repeated says it again.
+    /// Records a reason to look more closely at an attempt. A step that is repeated reports it again.
     fn doubt(&mut self, notice: &Notice) {
         let Some(progress) = notice.doubted().and_then(|story| self.stories.get_mut(story)) else { return };
         if !progress.doubts.contains(notice) {
@@ -762,7 +762,7 @@ impl RunState {
         }
     }
 
-    /// Notes which of the few lists a story is on now.
+    /// Updates the sets that the story may be in.
     fn file(&mut self, story: &StoryId) {
         let Some(progress) = self.stories.get(story) else { return };
         let (busy, landed, failing) = (progress.is_busy(), matches!(progress.stage, Stage::Landed(_)), progress.failures > 0);
@@ -772,7 +772,7 @@ impl RunState {
         }
     }
 
-    /// Gives the story that the event is about.
+    /// Applies an event to its story and returns the story.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn apply_to_story<'e>(&mut self, event: &'e Event) -> Option<&'e StoryId> {
         match event {
@@ -868,7 +868,7 @@ impl RunState {
         }
     }
 
-    /// A new process has the run: an agent that was at work then is nobody's now.
+    /// Prepares the state for a new process. It does not supervise agents that the previous process had started.
     fn reopen(&mut self) {
         self.stopping = None;
         self.end = None;
@@ -883,7 +883,7 @@ impl RunState {
             if progress.stage == Stage::Working && progress.by_hand.is_some() {
                 progress.stage = Stage::cut_short();
             } else if progress.stage == Stage::Working {
-                // It stays busy, and costs no retry: no list changes.
+                // The attempt stays busy and costs no retry, so the sets do not change.
                 progress.reject(&Outcome::Interrupted);
             }
         }
@@ -894,7 +894,7 @@ impl RunState {
         self.stand_on(checkpoint, base);
     }
 
-    /// The stories are open again, as if for the first time; their attempts are counted on, so that numbers stay unique.
+    /// Makes the stories idle again. Their attempt numbers continue, so that they stay unique.
     fn take_back(&mut self, to: &Oid, stories: &[StoryId]) {
         self.undoing = None;
         self.checkpoints.cut(to);
@@ -917,7 +917,7 @@ impl RunState {
         }
     }
 
-    /// What an outcome means for all agents, not only for its story's.
+    /// Handles outcomes that affect all agents, not only the one of this story.
     fn heed(&mut self, story: &StoryId, outcome: &Outcome) {
         let story = story.clone();
         match outcome {
@@ -942,13 +942,13 @@ impl RunState {
         }
     }
 
-    /// Whether what an attempt has used up is counted already.
+    /// Whether the usage of an attempt is already included.
     #[must_use]
     pub fn has_usage_of(&self, story: &StoryId, attempt: u32) -> bool {
         self.stories.get(story).is_some_and(|progress| progress.counted >= attempt)
     }
 
-    /// What all agents of the run have used up.
+    /// The usage of all agents of the run.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.stories.values().fold(Usage::default(), |sum, progress| sum.plus(&progress.usage))
@@ -962,20 +962,20 @@ impl RunState {
         self.stories.entry(story.clone()).or_default()
     }
 
-    /// Whether an attempt is under way or half-way through its landing or rolling back.
+    /// Whether an attempt is running, or is being landed or rolled back.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.busy.is_empty()
     }
 
-    /// The attempt that is still to be judged, if there is one: its agent is at work, or has ended.
+    /// An attempt that is not judged yet, because its agent is running or has just ended.
     #[must_use]
     pub fn unjudged(&self) -> Option<(StoryId, u32)> {
         let unjudged = |progress: &&Progress| matches!(progress.stage, Stage::Working | Stage::Ended { .. });
         self.busy.iter().find_map(|story| Some((story.clone(), self.stories.get(story).filter(unjudged)?.attempts)))
     }
 
-    /// What was begun and is not complete, first things first.
+    /// The operation that was begun and not completed, the most urgent one first.
     #[must_use]
     pub fn half_done(&self) -> Option<HalfDone> {
         match self.phase {
@@ -988,8 +988,9 @@ impl RunState {
         }
     }
 
-    /// What is left to do for attempts that were begun, before the run is closed; none is started. No process watches an agent that was
-    /// at work, so it counts as interrupted. On an abort an agent that had ended counts as interrupted, too: no gate is run for it.
+    /// The remaining steps for attempts that were begun, before the run is closed. No attempt is started. An agent that was running counts
+    /// as interrupted, because no process supervises it. In an abort, an agent that had ended also counts as interrupted, so no gates are
+    /// run for it.
     #[must_use]
     pub fn unfinished(&self, closing: Closing) -> Vec<Step> {
         let interrupted = |story: &StoryId, progress: &Progress| Step::Judge {
@@ -1004,7 +1005,7 @@ impl RunState {
             let progress = self.stories.get(story)?;
             match (&progress.stage, closing) {
                 (Stage::Working, _) | (Stage::Ended { .. }, Closing::Abort) => Some(interrupted(story, progress)),
-                // No gate is run for it on an abort: its work stays saved.
+                // In an abort, no gates are run for it. Its work stays saved.
                 (Stage::Queued(_), Closing::Abort) => Some(Step::RollBack { story: story.clone(), attempt: progress.attempts }),
                 (Stage::Idle | Stage::Ended { .. } | Stage::Accepted | Stage::Queued(_) | Stage::Rejected | Stage::Landed(_), _) => {
                     self.step(story, progress)
@@ -1021,7 +1022,7 @@ impl RunState {
         self.opening.as_ref().is_some_and(|opening| opening.workspaces.is_some())
     }
 
-    /// What is left to do for an attempt that has been begun, apart from the landing queue.
+    /// The next step for an attempt that has begun, apart from landing from the queue.
     fn step(&self, story: &StoryId, progress: &Progress) -> Option<Step> {
         match progress.step(story)? {
             Step::Land { story, attempt } if self.is_isolated() => Some(Step::Queue { story, attempt }),
@@ -1029,7 +1030,7 @@ impl RunState {
         }
     }
 
-    /// Decides what may happen next, given the stories as their source has them now. Those that are done may be left out.
+    /// Decides what may come next, given the current stories from the source. Stories that are done may be left out.
     pub fn next(&self, stories: &[Story], policy: &Policy) -> Next {
         let mut steps: Vec<Step> = self.busy.iter().filter_map(|story| self.step(story, self.stories.get(story)?)).collect();
         let given_up = self.give_ups(stories, policy);
@@ -1038,14 +1039,14 @@ impl RunState {
             return Next::Steps(steps);
         }
         let at_work = self.at_work().count();
-        // After an urgent request to stop, queued attempts stay queued: the next process lands them.
+        // After an urgent stop request, queued attempts stay queued. The next process lands them.
         let hurried = self.stopping.is_some_and(|how| how != StopKind::AfterAttempt);
         let waiting = !hurried && self.busy.len() > at_work;
         let landing = if hurried { None } else { self.landing() };
         let is_soon = landing.as_ref().is_some_and(|landing| self.needs_no_gate(landing));
         steps.extend(landing);
         if at_work > 0 && at_work >= policy.jobs {
-            // Whether more could start need not be known.
+            // All jobs are taken, so no new attempt could start anyway.
             return Next::Steps(steps);
         }
         match self.over(stories, policy) {
@@ -1055,12 +1056,12 @@ impl RunState {
             None => {
                 match self.pause_step(policy) {
                     Some(pause) if at_work == 0 && !waiting => steps.push(pause),
-                    // The others work on: the runner has not lost them.
+                    // The runner has not lost the other agents, so they go on.
                     Some(pause @ Step::Pause { why: Why::Runner, .. }) if pause.story().is_some_and(|story| !self.is_under_way(story)) => {
                         steps.push(pause);
                     }
                     Some(_) => {}
-                    // The next attempt shall begin from what lands in a moment.
+                    // The next attempt should start from the checkpoint that is about to land.
                     None if is_soon => {}
                     None => steps.extend(self.startable(stories, policy)),
                 }
@@ -1069,7 +1070,7 @@ impl RunState {
         }
     }
 
-    /// Stories whose retries are spent, in a run that goes on without them: each is reported once.
+    /// Reports the stories without retries, once each, if the loop goes on without them.
     fn give_ups(&self, stories: &[Story], policy: &Policy) -> Vec<Step> {
         if !policy.keep_going || self.failing.is_empty() || self.stopping.is_some() {
             return Vec::new();
@@ -1078,13 +1079,13 @@ impl RunState {
         self.selected(stories, policy).filter(is_new).map(|story| Step::GiveUp { story: story.id.clone() }).collect()
     }
 
-    /// The stories that are left out: those that the user skipped, and those that come after one of them.
+    /// The stories that are left out: those that the user skipped, and those that depend on one of them.
     #[must_use]
     pub fn left_out<'a>(&'a self, stories: &'a [Story]) -> HashSet<&'a StoryId> {
         self.with_what_follows(self.skipped.iter().filter(|story| !self.has_landed(story)).collect(), stories)
     }
 
-    /// These stories, and those that come after one of them and are not done.
+    /// These stories, and all stories that depend on one of them and are not done.
     pub(super) fn with_what_follows<'a>(&self, mut out: HashSet<&'a StoryId>, stories: &'a [Story]) -> HashSet<&'a StoryId> {
         let mut before = 0;
         while out.len() > before {
@@ -1098,13 +1099,13 @@ impl RunState {
         out
     }
 
-    /// What the next attempt of a story is advised by the user.
+    /// The user's hints for the next attempt of a story.
     pub(super) fn hints_for(&self, story: &StoryId) -> Vec<String> {
         let own = self.stories.get(story).map_or(&[][..], |progress| &progress.hints);
         self.hints.iter().chain(own).cloned().collect()
     }
 
-    /// The stories with an attempt that is under way.
+    /// The stories with an attempt under way.
     pub(super) fn under_way(&self) -> impl Iterator<Item = (&StoryId, &Progress)> {
         self.busy.iter().filter_map(|story| Some((story, self.stories.get(story)?)))
     }
@@ -1114,31 +1115,32 @@ impl RunState {
         self.under_way().filter(|(_, progress)| !progress.is_queued())
     }
 
-    /// The attempts that may start now, each with a workspace of its own.
+    /// The attempts that may start now, each with its own workspace.
     fn startable(&self, stories: &[Story], policy: &Policy) -> Vec<Step> {
         let taken: BTreeSet<u32> = self.at_work().map(|(_, progress)| progress.slot).collect();
         let is_ready = |slot: &u32| !self.is_isolated() || self.workspaces.contains(slot);
-        // Those that are ready come first: the others take time.
+        // Workspaces that are ready come first, because making one takes time.
         let (ready, unready): (Vec<u32>, Vec<u32>) = (0..).filter(|slot| !taken.contains(slot)).take(policy.jobs).partition(is_ready);
-        // What waits long to be landed is beaten often: no more wait than work. One at a time means that each begins from the one before.
+        // The longer an attempt waits in the queue, the likelier it fails to land. So no more attempts wait than work. With one job, each
+        // attempt starts from the result of the one before.
         let most = if policy.jobs == 1 { 1 } else { policy.jobs.saturating_mul(2) };
         let mut room = policy.jobs.saturating_sub(taken.len()).min(most.saturating_sub(self.busy.len()));
         if let Some(limit) = policy.limit {
-            // As many as may still land, and no more.
+            // Only as many attempts as may still land.
             let coming = self.landed_here.saturating_add(u32::try_from(self.busy.len()).unwrap_or(u32::MAX));
             room = room.min(usize::try_from(limit.saturating_sub(coming)).unwrap_or(usize::MAX));
         }
-        // Attempts that are under way, or wait to be landed, and may touch the same files.
+        // Stories with an attempt under way or in the queue that say which files they touch.
         let under_way: Vec<&Story> = stories.iter().filter(|story| !story.touches.is_empty() && self.is_under_way(&story.id)).collect();
         let is_kept_out = |story: &Story| under_way.iter().any(|other| overlap(other, story));
         let overdue: HashMap<&StoryId, usize> = self.overdue.iter().enumerate().map(|(place, story)| (story, place)).collect();
         let mut first: Vec<&Story> = Vec::new();
-        // Those that were beaten too often start together. As long as one of them is under way nothing else lands, so another one that
-        // joined them would keep the queue from ever moving.
+        // The stories that failed to land too often start together. While one of them is under way, nothing else lands. So a story must not
+        // join them later, or the queue might never move.
         if !overdue.is_empty() && self.privileged().is_none() {
             let mut waiting = self.ready(stories, policy).filter(|story| overdue.contains_key(&story.id)).peekable();
             if self.busy.len() > taken.len() && waiting.peek().is_some() {
-                // Attempts that wait in the queue land first, so that nothing lands behind their back.
+                // Queued attempts land first, so that no other attempt lands between the start of these stories and their own landing.
                 return Vec::new();
             }
             first.extend(waiting);
@@ -1165,18 +1167,18 @@ impl RunState {
         self.busy.contains(story)
     }
 
-    /// The story that lands before any other: nothing else lands between the start of its attempt and its own landing.
+    /// The story that lands before any other. Nothing else lands between the start of its attempt and its landing.
     pub(super) fn privileged(&self) -> Option<&StoryId> {
         self.overdue.iter().find(|story| self.busy.contains(*story))
     }
 
-    /// Whether the last loop has given the story up.
+    /// Whether the last loop has given up the story.
     #[must_use]
     pub fn is_given_up(&self, story: &StoryId) -> bool {
         self.stories.get(story).is_some_and(|progress| progress.given_up)
     }
 
-    /// Why no new attempt may start, if none may.
+    /// The reason why no new attempt may start, if there is one.
     fn over(&self, stories: &[Story], policy: &Policy) -> Option<End> {
         match self.stopping {
             None => {}
@@ -1184,7 +1186,7 @@ impl RunState {
             Some(how) => return Some(End::Interrupted { how }),
         }
         let is_suspect = |story: &StoryId| self.stories.get(story).is_some_and(|progress| progress.failures > policy.max_retries);
-        // Only where there is one, all stories are looked at for the first of them.
+        // All stories are searched only if some story has no retries left.
         if !policy.keep_going
             && self.failing.iter().any(is_suspect)
             && let Some(spent) = self.selected(stories, policy).find(|story| self.is_spent(story, policy))
@@ -1210,7 +1212,7 @@ impl RunState {
         if anything { None } else { self.stuck(stories, policy) }
     }
 
-    /// Whether every story of a selection is done or left out; no selection is never done.
+    /// Whether every story of a selection is done or left out. `false` for an empty selection.
     #[must_use]
     pub fn is_selection_done(&self, only: &[String], stories: &[Story]) -> bool {
         let left_out = self.left_out(stories);
@@ -1219,7 +1221,7 @@ impl RunState {
         !only.is_empty() && !only.iter().any(is_open)
     }
 
-    /// The end of a loop that has done all that it was asked for.
+    /// The end of the loop if it has nothing left to do.
     fn nothing_left(&self, stories: &[Story], policy: &Policy) -> Option<End> {
         if self.selected(stories, policy).any(|story| !self.is_done(story)) {
             return None;
@@ -1229,7 +1231,7 @@ impl RunState {
         Some(if stories.iter().all(is_settled) { End::AllDone } else { End::SelectionDone })
     }
 
-    /// The end of a loop that has stories left and can start none of them.
+    /// The end of the loop if stories are left but none of them can start.
     fn stuck(&self, stories: &[Story], policy: &Policy) -> Option<End> {
         let needs =
             |story: &Story| self.needs(&story.id).filter(|_| !self.is_done(story)).map(|needs| (story.id.clone(), needs.to_owned()));
@@ -1243,13 +1245,13 @@ impl RunState {
         Some(End::Blocked { story: first.id.clone() })
     }
 
-    /// What a story needs of the user before it can go on.
+    /// What a story needs from the user before it can go on.
     #[must_use]
     pub fn needs(&self, story: &StoryId) -> Option<&str> {
         self.stories.get(story)?.blocked.as_deref()
     }
 
-    /// The end that a usage limit means, if it is not waited for, or no longer.
+    /// The end of the loop if a usage limit is not waited for, or not any more.
     fn unwaited_limit(&self, policy: &Policy) -> Option<End> {
         let Some(Pause::Due { why: Why::Limit, until: resets, .. }) = self.pause else { return None };
         let LimitWaits { told, guessed } = policy.limit_waits;
@@ -1261,7 +1263,7 @@ impl RunState {
         }
     }
 
-    /// The end that a runner means that failed too often in a row.
+    /// The end of the loop if the runner failed too often in a row.
     fn failed_runner(&self, policy: &Policy) -> Option<End> {
         let Some(Pause::Due { why: Why::Runner, story, .. }) = &self.pause else { return None };
         let RunnerFailures { not_started, lost } = policy.runner_failures;
@@ -1281,14 +1283,14 @@ impl RunState {
         Budget::spent(&self.usage().plus(&policy.in_flight), policy.max_cost, policy.max_tokens)
     }
 
-    /// The wait that comes before the next attempt.
+    /// The pause before the next attempt, if there is one.
     fn pause_step(&self, policy: &Policy) -> Option<Step> {
-        // Another agent has another allowance.
+        // Usage limits apply to one agent, and another agent is used now.
         if policy.agent.is_some() && self.agent.is_some() && policy.agent != self.agent {
             return None;
         }
         let (story, why, span, begun) = match self.pause.as_ref()? {
-            // Whoever does not want to wait comes back to try.
+            // A user who does not want to wait has resumed the run to try again now.
             Pause::Until { why: Why::Limit, .. } if policy.limit_wait == LimitWait::Stop => return None,
             Pause::Until { story, why, until } => (story, *why, Span::Until(*until), true),
             Pause::Due { story, why, until: Some(until) } => {
@@ -1319,11 +1321,11 @@ impl RunState {
     }
 
     fn ready<'a>(&'a self, stories: &'a [Story], policy: &'a Policy) -> impl Iterator<Item = &'a Story> {
-        // In a list each story comes after the one before it.
+        // In a list, each story depends on the one before it.
         let most = if policy.order == Order::List { 1 } else { usize::MAX };
         let idle = |story: &&Story| self.stories.get(&story.id).is_none_or(|progress| progress.stage == Stage::Idle);
         let there = OnceCell::new();
-        // A story that is not there is done, and was left out.
+        // The caller may leave out stories that are done, so a missing story counts as done.
         let is_there = move |id: &StoryId| there.get_or_init(|| stories.iter().map(|story| &story.id).collect::<HashSet<_>>()).contains(id);
         let is_open = move |after: &StoryId| !self.believed.contains(after) && !self.has_landed(after) && is_there(after);
         let unblocked = move |story: &&Story| !story.after.iter().any(&is_open);
@@ -1343,38 +1345,38 @@ impl RunState {
     }
 }
 
-/// A story that was beaten this often in the landing queue lands before any other.
+/// A story that failed to land this often from the queue lands before any other.
 const DEFEATS: u32 = 2;
-/// A limit on the size of batches that has grown so far again is none.
+/// A batch limit that has grown to this size is dropped.
 const MOST_DOUBLED: usize = 64;
 
-/// The wait before the first retry when a model could not be reached; the client has waited itself before.
+/// The wait before the first retry when a model could not be reached. The client itself has waited before that.
 const SHORT_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// No wait for a limit is shorter, whatever its end is said to be.
+/// The shortest wait for a usage limit, whatever its reset time is.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(4);
-/// No wait of unknown length is longer, unless it was asked for.
+/// The longest wait of unknown length, unless the settings ask for more.
 const LONGEST_GUESS: Duration = Duration::from_secs(60 * 60);
 
-/// Twice as long with every time, up to the longest.
+/// The duration, doubled with every further time, up to the longest.
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest.max(first))
 }
 
 impl Progress {
-    /// Milliseconds that agents and gates have taken.
+    /// How long agents and gates have taken, in milliseconds.
     #[must_use]
     pub fn with_gates(&self) -> u64 {
         self.milliseconds.saturating_add(self.gate_milliseconds)
     }
 
-    /// Whether an attempt is under way or half-way through its landing or rolling back.
+    /// Whether an attempt is running, or is being landed or rolled back.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !matches!(self.stage, Stage::Idle | Stage::Landed(_))
     }
 
-    /// The current attempt is over without a checkpoint; edits of the user's may take its place.
+    /// Ends the current attempt without a checkpoint. The user's edits may replace it.
     fn end_attempt(&mut self) {
         (self.stage, self.gates, self.by_hand, self.checkout) = (Stage::Idle, None, None, None);
         self.taken_back = false;
@@ -1385,8 +1387,8 @@ impl Progress {
         self.doubts.clear();
     }
 
-    /// The current attempt, if there is one, is to be rolled back whatever comes of it, also if the user had said before that the story
-    /// is done: the last word counts. In place, one that was accepted is landed at once.
+    /// Marks the current attempt, if there is one, to be rolled back whatever its result. This also overrides an earlier `done` of the
+    /// user, because the latest request counts. In place, an accepted attempt is not marked, because it lands at once.
     fn take_back(&mut self) {
         if matches!(self.stage, Stage::Working | Stage::Ended { .. }) {
             self.by_hand = None;
@@ -1405,20 +1407,20 @@ impl Progress {
         }
     }
 
-    /// Whether its attempt is to be rolled back because the user asked for something.
+    /// Whether its attempt is to be rolled back because of a request of the user.
     #[must_use]
     pub fn is_taken_back(&self) -> bool {
         self.taken_back
     }
 
-    /// Whether edits of the user's wait to be landed for it, in an isolated run.
+    /// Whether the user's edits wait to be landed for the story, in an isolated run.
     pub(super) fn has_edits(&self) -> bool {
         self.checkout.is_some() || self.replacement.is_some()
     }
 
     fn reject(&mut self, outcome: &Outcome) {
         if self.by_hand.is_some() && !matches!(outcome, Outcome::Unlandable { .. }) {
-            // The user's word was given while the agent was being judged, and counts more.
+            // The user declared the story as done while the agent was being judged. That takes precedence.
             self.stage = Stage::cut_short();
             return;
         }
@@ -1434,7 +1436,7 @@ impl Progress {
         self.outcome = Some(outcome.clone());
     }
 
-    /// What is left to do for an attempt that has been begun.
+    /// The next step for an attempt that has begun.
     fn step(&self, story: &StoryId) -> Option<Step> {
         let (story, attempt) = (story.clone(), self.attempts);
         match &self.stage {

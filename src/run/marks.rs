@@ -1,4 +1,4 @@
-//! The marks of a story in its source: set when it lands, taken back when it is rolled back.
+//! The marks of a story in its source: set when the story lands, removed when it is rolled back.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::{Event, RunDir, SourcePlace};
 use crate::safe_read;
 use crate::story::StoryId;
 
-/// Sets the marks of a story that lands in its source; says what there is to say.
+/// Sets the marks of a landing story in its source. Returns events about problems.
 pub(super) fn set_marks(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) -> Vec<Event> {
     let before = safe_read::text(&run.source_copy(story, attempt)).unwrap_or_default();
     let aside = run.source_aside(story, attempt);
@@ -17,7 +17,7 @@ pub(super) fn set_marks(source: &SourcePlace, run: &RunDir, story: &StoryId, att
     strays.into_iter().chain(put_back).chain(problem).collect()
 }
 
-/// The file with the marks, if nothing has changed in it during the attempt but those of its story.
+/// The path of the source file, if the marks of this story are its only change during the attempt.
 pub(super) fn only_marked(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) -> Option<PathBuf> {
     source.only_marked(&safe_read::text(&run.source_copy(story, attempt)).ok()?, story)
 }
@@ -25,7 +25,7 @@ pub(super) fn only_marked(source: &SourcePlace, run: &RunDir, story: &StoryId, a
 /// Restores a source that git does not track.
 pub(super) fn restore_source(source: &SourcePlace, run: &RunDir, story: &StoryId, attempt: u32) {
     if let Ok(before) = safe_read::text(&run.source_copy(story, attempt)) {
-        // Failure is harmless: marks set during an attempt are never trusted.
+        // An error here is harmless, because marks set during an attempt are never trusted.
         let _ = source.restore(&before, &run.source_aside(story, attempt));
     }
 }

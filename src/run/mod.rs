@@ -1,6 +1,6 @@
-//! The loop: events, the pure machine that decides, the journal that remembers, the orchestrator that acts.
+//! The loop: events, the pure state machine, the journal, and the orchestrator that performs steps.
 //!
-//! Nothing here prints or asks.
+//! Nothing in this module prints or asks questions.
 
 mod attempt;
 mod believe;

@@ -1,4 +1,4 @@
-//! A run that this process holds: locked, its journal open, told to a reporter, stopped by signals and requests.
+//! A run that this process holds: it has the lock, the open journal and a reporter, and listens to signals and stop requests.
 
 use std::path::PathBuf;
 
@@ -26,11 +26,11 @@ use crate::process::{Adoption, Stop, StopHandle, Trail, stop_channel, watch_sign
 use crate::story::{ChangeName, StoryId};
 use crate::workspace::{Doubt, Notice, Workspace};
 
-/// A run, with everything that working on it takes.
+/// An open run with everything that is needed to work on it.
 pub struct OpenRun {
-    /// The run's directory.
+    /// The directory of the run.
     pub dir: RunDir,
-    /// Where it stands.
+    /// The state of the run.
     pub state: RunState,
     /// The run's branch and refs.
     pub branch: Branch,
@@ -49,21 +49,21 @@ pub struct OpenRun {
     lock: Lock,
 }
 
-/// A run that is about to begin.
+/// The parameters of a new run.
 pub struct NewRun {
-    /// What was asked for on the command line.
+    /// The flags of the command line.
     pub flags: Flags,
-    /// Whether no git identity is configured.
+    /// Whether the user has no git identity.
     pub anonymous: bool,
-    /// The directory of the workspaces, if the run is isolated.
+    /// The directory of the private clones, if the run is isolated.
     pub workspaces: Option<PathBuf>,
 }
 
 impl OpenRun {
-    /// Takes up a run whose journal exists.
+    /// Opens a run whose journal exists.
     ///
     /// # Errors
-    /// A [`Problem`] if it has ended, belongs to another work tree, or another process holds it.
+    /// A [`Problem`] if the run has ended, belongs to another work tree, or another process holds it.
     pub async fn take_up(site: Site, dir: RunDir, lock_name: &str, reporter: Box<dyn Reporter>) -> Result<Self> {
         let lock = site.lock(lock_name).await?;
         let TakenUp { journal, state, doubt } = dir.open()?;
@@ -80,7 +80,7 @@ impl OpenRun {
     /// Begins a run of a change.
     ///
     /// # Errors
-    /// If git or the disk fails; what of it has happened is in the journal.
+    /// If git or the disk fails. The journal then shows how far the start got.
     pub async fn begin(site: Site, loaded: &LoadedChange, new: NewRun, reporter: Box<dyn Reporter>, lock: Lock) -> Result<Self> {
         let dir = site.store.create(&loaded.name)?;
         let journal = Journal::create(&dir.journal(), dir.vault().cloned())?;
@@ -143,7 +143,7 @@ impl OpenRun {
         }
     }
 
-    /// An isolated run has private clones.
+    /// Opens the private clones of an isolated run.
     async fn open_pool(&mut self) -> Result<()> {
         let opening = self.opening()?.clone();
         if let Some(root) = &opening.workspaces {
@@ -152,8 +152,8 @@ impl OpenRun {
         Ok(())
     }
 
-    /// What a journal says of an attempt that is under way is not enough to land it, if nothing vouches for the journal: the attempt
-    /// counts as interrupted, and is rolled back and kept.
+    /// Rejects attempts under way if the journal cannot be trusted. What it says about them is then not enough to land them. Such an
+    /// attempt counts as interrupted: it is rolled back, and its work is saved.
     async fn doubt_verdicts(&mut self, doubt: Option<Doubt>) -> Result<()> {
         for notice in self.journal.take_notices() {
             self.record(Event::Noticed { notice }).await?;
@@ -197,16 +197,16 @@ impl OpenRun {
         }
     }
 
-    /// The change that the run is of.
+    /// The change of the run.
     #[must_use]
     pub fn change(&self) -> &ChangeName {
         &self.dir.change
     }
 
-    /// What was written down when the run began.
+    /// The facts that were recorded when the run began.
     ///
     /// # Errors
-    /// If the journal does not say.
+    /// If the journal does not begin with them.
     pub fn opening(&self) -> Result<&Opening> {
         self.state.opening.as_ref().with_context(|| format!("{} does not begin with the start of a run", self.dir.journal().display()))
     }
@@ -217,24 +217,24 @@ impl OpenRun {
         &*self.reporter
     }
 
-    /// Has the page of the run made whenever its loop ends.
+    /// Sets the function that writes the report page whenever the loop ends.
     pub fn make_page(&mut self, maker: PageMaker) {
         self.page = Some(maker);
     }
 
-    /// Tells how urgently a stop has been asked for.
+    /// Shows how urgently a stop was requested.
     #[must_use]
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Gives the lock back when the run is over.
+    /// Returns the lock when the run is over.
     #[must_use]
     pub fn into_lock(self) -> Lock {
         self.lock
     }
 
-    /// Lets go of the run: lock and journal are free for other commands. Gives the reporter for the next one who takes it up.
+    /// Releases the lock and the journal for other commands. Returns the reporter, so that it can be used when the run is opened again.
     #[must_use]
     pub fn release(self) -> Box<dyn Reporter> {
         self.reporter
@@ -248,7 +248,7 @@ impl OpenRun {
         Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.record(event).await
     }
 
-    /// Records an event that may be lost with the power until the next one is synced.
+    /// Records an event that a power failure may lose until the next sync.
     async fn note(&mut self, event: Event) -> Result<()> {
         Scribe { journal: &mut self.journal, state: &mut self.state, reporter: &*self.reporter, callbacks: None }.note(event).await
     }
@@ -260,7 +260,7 @@ impl OpenRun {
         Ok(())
     }
 
-    /// Records the last event of the run.
+    /// Records the last event of the run and removes its backup and its vault.
     pub(super) async fn close(&mut self, event: Event) -> Result<()> {
         self.record(event).await?;
         self.backup.discard();
@@ -285,16 +285,13 @@ impl OpenRun {
         self.record_notices(begun.notices).await
     }
 
-    /// What asks the loop to stop.
+    /// The handle that requests a stop of the loop.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop_handle.clone()
     }
 
-    /// From here on, signals and `git ralph stop` are heard, until what this gives is dropped.
-    ///
-    /// # Errors
-    /// If signals cannot be listened to.
+    /// Starts to listen to signals and `git ralph stop`, until the return value is dropped.
     pub fn listen(&self) -> Result<Listening> {
         Ok(Listening(vec![
             tokio::spawn(watch_signals(self.stop_handle.clone())?),
@@ -302,21 +299,21 @@ impl OpenRun {
         ]))
     }
 
-    /// The same, without a request that was left for an earlier process.
+    /// The same, after dropping a stop request that was meant for an earlier process.
     pub(super) fn listen_anew(&self) -> Result<(Listening, Stop)> {
         self.drop_stop_request();
         Ok((self.listen()?, self.stop()))
     }
 
-    /// Drops a request to stop that was left for an earlier process.
+    /// Drops a stop request that was meant for an earlier process.
     pub(super) fn drop_stop_request(&self) {
         let _ = std::fs::remove_file(self.dir.stop_file());
     }
 
-    /// Works until the loop is over.
+    /// Runs the loop until it ends.
     ///
     /// # Errors
-    /// If git, the journal or a transcript fails; the run can be resumed.
+    /// If git, the journal or a transcript fails. The run can then be resumed.
     pub async fn work(&mut self, work: &Work, loaded: LoadedChange) -> Result<End> {
         self.find_usage(&work.agent).await?;
         let id = self.opening()?.id.clone();
@@ -347,7 +344,7 @@ impl OpenRun {
         end
     }
 
-    /// The source of an isolated run, if it is on the run's branch, with its files written where they are read.
+    /// The source of an isolated run, if it is on the run's branch. Its files are written to the run's directory.
     async fn source_view(&self, loaded: &LoadedChange) -> Result<Option<BranchSource>> {
         let path = loaded.file.source.as_deref().filter(|_| self.state.is_isolated());
         let Some(view) = path.and_then(|path| BranchSource::new(&self.dir, path)) else { return Ok(None) };
@@ -355,17 +352,14 @@ impl OpenRun {
         Ok(carried.then_some(view))
     }
 
-    /// What looks at the user's copy of the source, which an isolated run does not read.
+    /// Watches the user's copy of the source, which an isolated run does not read.
     fn source_watch<'r>(&self, checkout: &'r Repo, loaded: &LoadedChange) -> Option<SourceWatch<'r>> {
         let path = loaded.file.source.as_deref()?;
         let source = SourcePlace::new(&checkout.place.top, path).with_kind(self.state.source_kind);
         Some(SourceWatch { checkout, source, initial: self.state.initial.clone()?, seen: None, told: false })
     }
 
-    /// The change as the run has it: its source from the run's branch, if the run is isolated.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The change as the run sees it. The source of an isolated run comes from the run's branch.
     pub async fn load_change(&self) -> Result<LoadedChange> {
         let loaded = self.site.changes.load(self.change())?;
         match self.source_view(&loaded).await? {
@@ -408,17 +402,14 @@ impl OpenRun {
         Orchestrator { step_runner, journal: &mut self.journal, state: &mut self.state, stories }
     }
 
-    /// What git's configuration says about runs.
+    /// git's configuration of `ralph.*`.
     #[must_use]
     pub fn config(&self) -> &GitConfig {
         &self.site.config
     }
 
-    /// Settings, hooks and files that steer a run are what they were before an attempt that is still to be judged, before anything is
-    /// read from them. A process that was killed may have left them as the agent wanted them.
-    ///
-    /// # Errors
-    /// If git or the disk fails.
+    /// Restores the settings, hooks and files that steer a run to their state before an attempt that is not judged yet. This must happen
+    /// before any of them is read, because a killed process may have left them as the agent changed them.
     pub async fn put_steering_back(&mut self) -> Result<()> {
         if self.state.is_isolated() {
             return self.end_orphans().await;
@@ -431,16 +422,13 @@ impl OpenRun {
         self.record_notices(notices).await
     }
 
-    /// The configuration is read again: settings may have been put back.
-    ///
-    /// # Errors
-    /// If git cannot read it.
+    /// Reads the configuration again, because settings may have been restored.
     pub async fn reread_config(&mut self) -> Result<()> {
         self.site.config = read_config(&self.site.plain_git()).await?;
         Ok(())
     }
 
-    /// Recovers the usage of an agent whose git-ralph was killed, from its transcript.
+    /// Recovers the usage of an agent from its transcript, if the git-ralph that supervised it was killed.
     async fn find_usage(&mut self, agent: &Agent) -> Result<()> {
         let cut_short = |progress: &Progress| progress.stage == Stage::Rejected && progress.outcome == Some(Outcome::Interrupted);
         let half: Vec<(StoryId, u32)> = self
@@ -462,7 +450,7 @@ impl OpenRun {
     }
 }
 
-/// Tasks that turn signals and requests into the run's stop; they end with it.
+/// Tasks that turn signals and requests into a stop of the run. Dropping this ends them.
 pub struct Listening(Vec<JoinHandle<()>>);
 
 impl Drop for Listening {

@@ -1,4 +1,4 @@
-//! The orchestrator: starts every step that the machine offers, awaits one of them, writes down what came of it.
+//! The orchestrator: starts every step that the state machine offers, waits for one of them to end, and records the resulting events.
 
 use std::collections::BTreeSet;
 
@@ -20,21 +20,20 @@ use crate::process::Urgency;
 use crate::shell_word::quoted;
 use crate::story::StoryId;
 
-/// What performs the steps of one run.
+/// Performs the steps of one run.
 pub(super) struct Orchestrator<'a> {
-    /// What every step needs.
+    /// Performs a single step.
     pub step_runner: StepRunner<'a>,
-    /// Where events are written.
+    /// The journal for the events.
     pub journal: &'a mut Journal,
-    /// What they add up to.
+    /// The fold of the events.
     pub state: &'a mut RunState,
     /// The stories.
     pub stories: StoryList<'a>,
 }
 
 impl Orchestrator<'_> {
-    /// Works until the machine says that the loop is over.
-    /// `view` is where the source of an isolated run is read; `watch` looks at the user's copy of it.
+    /// Runs the loop until the state machine ends it. `view` is the source of an isolated run, and `watch` watches the user's copy of it.
     pub async fn run(self, mut policy: Policy, view: Option<BranchSource>, mut watch: Option<SourceWatch<'_>>) -> Result<End> {
         let mut inbox = Inbox::of(self.step_runner.run, self.state);
         let _attending = inbox.as_ref().map(Inbox::attend).transpose().context("cannot write to the inbox of the run")?;
@@ -59,7 +58,7 @@ impl Orchestrator<'_> {
             policy.in_flight = step_runner.in_flight.settle(|| scribe.state.usage());
             match scribe.state.next(stories.remaining(), &policy) {
                 Next::End(end) if running.underway.is_empty() => {
-                    // Before the end is written down: what it leads to needs nothing more done.
+                    // This comes before the event, so that nothing is left to do once the end is recorded.
                     if step_runner.pool.is_none() {
                         step_runner.workspace.unpin().await?;
                     }
@@ -80,7 +79,7 @@ impl Orchestrator<'_> {
         }
     }
 
-    /// Performs what is left to do for attempts that were begun, and starts none.
+    /// Performs the remaining steps of attempts that were begun. Starts no attempt.
     pub async fn complete_attempts(self, closing: Closing) -> Result<()> {
         let Orchestrator { step_runner, journal, state, stories } = self;
         let callbacks = step_runner.callbacks();
@@ -88,10 +87,10 @@ impl Orchestrator<'_> {
         complete(&step_runner, &mut scribe, &stories, closing).await
     }
 
-    /// Follows requests of the user, and lands what is done by hand.
+    /// Follows requests of the user, and lands stories that were done by hand.
     ///
     /// # Errors
-    /// A [`Problem`] if one of them is not possible.
+    /// A [`Problem`] if a request is not possible.
     pub async fn follow_requests(self, mut inbox: Option<Inbox>, requests: &[Request]) -> Result<()> {
         let Orchestrator { step_runner, journal, state, mut stories } = self;
         let callbacks = step_runner.callbacks();
@@ -118,7 +117,7 @@ impl Orchestrator<'_> {
     }
 }
 
-/// The user's edits could not be made a checkpoint.
+/// The error if the user's edits could not be committed as a checkpoint.
 fn not_landed(story: &StoryId, state: &RunState) -> Problem {
     let progress = state.stories.get(story);
     let why = match progress.and_then(|progress| progress.outcome.as_ref()) {
@@ -132,7 +131,7 @@ fn not_landed(story: &StoryId, state: &RunState) -> Problem {
     }
 }
 
-/// Performs what is left to do for attempts that were begun, and starts none.
+/// Performs the remaining steps of attempts that were begun. Starts no attempt.
 async fn complete(step_runner: &StepRunner<'_>, scribe: &mut Scribe<'_>, stories: &StoryList<'_>, closing: Closing) -> Result<()> {
     let mut running = RunningSteps::new(step_runner);
     let mut stop = step_runner.stop.clone();
@@ -145,14 +144,14 @@ async fn complete(step_runner: &StepRunner<'_>, scribe: &mut Scribe<'_>, stories
         running.launch(steps, stories, scribe).await?;
         tokio::select! {
             biased;
-            // `finish` and `abort` end on the same request, and name the command that goes on.
+            // `finish` and `abort` end on the same request, and their error names the command to go on with.
             _ = stop.reached(above(heard)) => std::future::pending::<()>().await,
             done = running.one_done() => scribe.note_all(done?).await?,
         }
     }
 }
 
-/// The steps that are under way, at most one per subject.
+/// The running steps, at most one per subject.
 struct RunningSteps<'w> {
     step_runner: &'w StepRunner<'w>,
     underway: FuturesUnordered<LocalBoxFuture<'w, (Subject, Result<Vec<Event>>)>>,
@@ -164,7 +163,7 @@ impl<'w> RunningSteps<'w> {
         RunningSteps { step_runner, underway: FuturesUnordered::new(), busy: BTreeSet::new() }
     }
 
-    /// Waits for one of the steps to be done; forever if there is none.
+    /// Waits until one of the steps ends. Waits forever if there is none.
     async fn one_done(&mut self) -> Result<Vec<Event>> {
         match self.underway.next().await {
             Some((subject, events)) => {
@@ -197,11 +196,11 @@ impl<'w> RunningSteps<'w> {
         Ok(())
     }
 
-    /// No agent is started unless the branch is active and at the checkpoint; commits of the user's on it are taken in.
+    /// Makes sure that the branch is checked out and at the checkpoint before an agent starts. Adopts commits that the user made on it.
     async fn verify_branch(&self, scribe: &mut Scribe<'_>, label: &str) -> Result<()> {
         let base = scribe.state.base.clone().context("the journal has no initial state")?;
         if scribe.callbacks.is_some_and(|callbacks| callbacks.on_story.is_some()) {
-            // It may have made or removed a ref, which the agent shall not be blamed for, or have made an ignored file.
+            // The user's command may have created or deleted a ref, or created an ignored file. The agent must not be blamed for that.
             self.step_runner.branch.forget_refs();
         }
         match self.step_runner.branch.ready_for_attempt(self.step_runner.workspace, &base, label).await? {
@@ -211,15 +210,15 @@ impl<'w> RunningSteps<'w> {
     }
 }
 
-/// The user does not want to wait: everything is left as it is.
+/// The error if the user does not want to wait for a stop. Everything is left as it is.
 #[derive(Debug)]
 pub struct Quit {
-    /// The command that goes on from there.
+    /// The command to go on with.
     pub again: String,
 }
 
 impl Quit {
-    /// A loop is left as it is.
+    /// The error for a loop.
     pub(super) fn of_loop() -> Self {
         Quit { again: "git ralph resume".to_owned() }
     }

@@ -1,4 +1,4 @@
-//! The private clones of an isolated run: one for each slot, and one that merges are tested in.
+//! The private clones of an isolated run: one per slot, and one in which merges are tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::names::Names;
 use crate::vault::Vault;
 use crate::workspace::{Origin, WORKSPACES_BELOW, Workspace, WorkspaceOwner, WorkspaceRoot};
 
-/// The clones of a run.
+/// The private clones of a run.
 pub(super) struct Pool {
-    /// What they are made from.
+    /// The repository that they are made from.
     pub origin: Origin,
     root: WorkspaceRoot,
     names: Names,
-    /// Where the run keeps what it knows of them.
+    /// The directory for the run's records about the clones.
     dir: PathBuf,
     vault: Option<Vault>,
     slots: Mutex<BTreeMap<String, Workspace>>,
@@ -26,7 +26,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The pool of a run that was opened as isolated; none of its clones need exist yet.
+    /// The pool of an isolated run. Its clones need not exist yet.
     pub async fn open(site: &Site, dir: &RunDir, opening: &Opening, root: PathBuf) -> Result<Self> {
         let names = Names::new(&dir.change);
         let repo = site.repo.clone().without_index(dir.path().join("no-index"));
@@ -42,7 +42,7 @@ impl Pool {
         Ok(Pool { origin, root, names, dir, vault, slots: Mutex::default(), unproved: Mutex::default() })
     }
 
-    /// Makes the directory that they are in.
+    /// Creates the directory for the clones.
     pub fn claim(&self) -> Result<()> {
         self.root.claim()
     }
@@ -52,24 +52,25 @@ impl Pool {
         self.at(self.root.slot(slot), &(slot + 1).to_string())
     }
 
-    /// The slots that have a clone on the disk.
+    /// The slots whose clone exists on the disk.
     pub fn slots_there(&self) -> Vec<u32> {
         let names = std::fs::read_dir(self.root.path()).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let numbers = names.filter_map(|name| name.to_str()?.parse::<u32>().ok()?.checked_sub(1));
         numbers.filter(|slot| self.workspace(*slot).is_there()).collect()
     }
 
-    /// Notes that the clone of a slot was made just now.
+    /// Records that the clone of a slot was just made.
     pub fn note_made(&self, slot: u32) {
         self.unproved.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);
     }
 
-    /// Notes that gates have passed in the clone of a slot.
+    /// Records that the gates have passed in the clone of a slot.
     pub fn note_proved(&self, slot: u32) {
         self.unproved.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
     }
 
-    /// Whether no gate has passed yet in the clone of a slot. Says so once: the next clone fails for the same reason.
+    /// Whether no gate has passed yet in the clone of a slot. Returns `true` only once per run, because other clones fail for the same
+    /// reason.
     pub fn take_unproved(&self, slot: u32) -> bool {
         let mut unproved = self.unproved.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unproved = unproved.contains(&slot);
@@ -79,7 +80,7 @@ impl Pool {
         is_unproved
     }
 
-    /// The clone that merges are tested in.
+    /// The clone in which merges are tested.
     pub fn landing(&self) -> Workspace {
         self.at(self.root.landing(), "landing")
     }
@@ -90,10 +91,10 @@ impl Pool {
         slots.entry(name.to_owned()).or_insert_with(make).clone()
     }
 
-    /// Removes all of them; their work is under refs.
+    /// Removes all clones. Their work is saved under refs.
     pub fn remove(&self) -> Result<()> {
         self.root.remove()?;
-        // What we knew of them is of no use any more. What was moved aside from them stays.
+        // The records about the clones are of no use any more. Files that were moved aside from the clones stay.
         for name in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             for file in ["index", "tree", "turning", "ready", "included"] {
                 let _ = std::fs::remove_file(name.path().join(file));

@@ -1,4 +1,4 @@
-//! What closed runs leave behind, found and deleted. An open run is never touched.
+//! Finds and deletes what closed runs leave behind. An open run is never touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,46 +14,46 @@ use crate::names::{Names, REFS, RefKind};
 use crate::story::ChangeName;
 use crate::workspace::{Leftover, workspaces_below};
 
-/// The directory of a run that is over.
+/// The directory of a closed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldRun {
     /// The run.
     pub run: RunDir,
-    /// Whether it holds what git could not keep.
+    /// Whether it holds files that git could not store.
     pub moved: bool,
 }
 
-/// What is asked about.
+/// What to look for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
-    /// Only this change.
+    /// Only refs and runs of this change.
     pub change: Option<&'a ChangeName>,
-    /// Only these refs, if any are named.
+    /// Only these refs, unless empty.
     pub refs: &'a [String],
 }
 
-/// Everything that can go.
+/// Everything that can be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prunable {
-    /// Refs that keep what runs took out.
+    /// Refs with work that runs saved.
     pub refs: Vec<DescribedRef>,
-    /// Branches that the user kept and a later run moved aside: they go only if they are named.
+    /// Branches that the user kept and a later run moved aside. They are deleted only if the user names them.
     pub spared: Vec<DescribedRef>,
-    /// Directories of runs.
+    /// Directories of closed runs.
     pub runs: Vec<OldRun>,
-    /// The directory of locks that dead processes left.
+    /// The directory with lock files that dead git processes left.
     pub stale_locks: Option<PathBuf>,
     /// Private clones that no open run needs.
     pub workspaces: Vec<Leftover>,
-    /// Entries of the stash that older tools made.
+    /// Stash entries that older tools made.
     pub stashes: Vec<StashEntry>,
 }
 
 impl Prunable {
-    /// Finds what can go, touching nothing. `around` is where private clones are made.
+    /// Finds everything that can be deleted, without changing anything. `around` is the directory in which private clones are made.
     ///
     /// # Errors
-    /// If git fails, or a journal cannot be read: then it is not known what is open.
+    /// If git fails. Also if a journal cannot be read, because then it is not known which runs are open.
     pub async fn find(repo: &Repo, store: &Store, around: Option<&Path>, scope: Scope<'_>) -> Result<Self> {
         let Scope { change: only, refs: named } = scope;
         let mut census = Census { store, only, open: BTreeMap::new() };
@@ -77,7 +77,8 @@ impl Prunable {
         }
         for change in store.changes_with_runs()? {
             let Some(open) = census.ask(&change)? else { continue };
-            // The number of a run is used again when its directory is gone; a ref that stays must not have it.
+            // When the directory of a run is gone, its number is used again. A ref that stays must not share it, so its directory stays
+            // too.
             let needed = found.numbers_spared(&change);
             let is_over = |run: &RunDir| open.is_none_or(|open| run.number < open) && !needed.contains(&run.number);
             let over = store.runs(&change)?.into_iter().filter(is_over);
@@ -96,7 +97,7 @@ impl Prunable {
         Ok(found)
     }
 
-    /// Whether there is nothing.
+    /// Whether there is nothing to delete.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         Prunable { spared: Vec::new(), ..self.clone() } == Prunable::default()
@@ -107,7 +108,7 @@ impl Prunable {
         self.spared.iter().filter_map(|entry| names.kind(&entry.name)?.number()).collect()
     }
 
-    /// Without what was not there before: between a question and its answer, others may have gone on.
+    /// Keeps only what was already in `before`. Other processes may have gone on between a question and its answer.
     #[must_use]
     pub fn still_of(mut self, before: &Prunable) -> Self {
         self.refs.retain(|entry| before.refs.contains(entry));
@@ -118,10 +119,11 @@ impl Prunable {
         self
     }
 
-    /// Deletes it all. The refs go first and together: a number of a run is used again only when no ref has it.
+    /// Deletes everything. All refs are deleted first, in one transaction, because the number of a run must not be used again while a ref
+    /// has it.
     ///
     /// # Errors
-    /// If git or the disk fails; what is left can be pruned again.
+    /// If git or the disk fails. The rest can be pruned again.
     pub async fn delete(&self, repo: &Repo) -> Result<()> {
         let delete = |entry: &DescribedRef| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() };
         let updates: Vec<RefUpdate> = self.refs.iter().map(delete).collect();
@@ -132,7 +134,7 @@ impl Prunable {
                 vault.discard();
             }
             if let Some(parent) = old.run.path().parent() {
-                // It stays while there is another run in it.
+                // The directory stays while it has other runs.
                 let _ = fs::remove_dir(parent);
             }
         }
@@ -144,10 +146,7 @@ impl Prunable {
     }
 }
 
-/// The private clones of this repository that no open run needs: below `around`, and where the last runs had theirs.
-///
-/// # Errors
-/// If a journal or a directory cannot be read.
+/// The private clones of this repository that no open run needs, below `around` and where the last runs had theirs.
 pub fn left_workspaces(repo: &Repo, store: &Store, around: Option<&Path>, only: Option<&ChangeName>) -> Result<Vec<Leftover>> {
     let mut places: BTreeSet<PathBuf> = around.map(Path::to_owned).into_iter().collect();
     let (mut needed, mut open) = (BTreeSet::new(), BTreeSet::new());
@@ -173,7 +172,7 @@ pub fn left_workspaces(repo: &Repo, store: &Store, around: Option<&Path>, only: 
     Ok(left)
 }
 
-/// Which changes are asked about, and which of them have an open run.
+/// Finds out which changes have an open run.
 struct Census<'a> {
     store: &'a Store,
     only: Option<&'a ChangeName>,
@@ -181,7 +180,7 @@ struct Census<'a> {
 }
 
 impl Census<'_> {
-    /// Nothing if the change is not asked about; else the number of its open run, if it has one.
+    /// `None` if the change is not in scope. Otherwise the number of its open run, if it has one.
     fn ask(&mut self, change: &ChangeName) -> Result<Option<Option<u32>>> {
         if self.only.is_some_and(|only| only != change) {
             return Ok(None);
@@ -196,7 +195,7 @@ impl Census<'_> {
     }
 }
 
-/// Older tools wrote `ralph:<change>:<what>`.
+/// The change in a stash message. Older tools wrote `ralph:<change>:<what>`.
 fn change_of_stash(message: &str) -> Option<ChangeName> {
     message.strip_prefix("ralph:")?.split_once(':')?.0.parse().ok()
 }
@@ -204,7 +203,7 @@ fn change_of_stash(message: &str) -> Option<ChangeName> {
 fn remove(dir: &Path) -> Result<()> {
     let removed = match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // What was moved there may hold directories that nobody may write to.
+            // Files that were moved here may include directories without write permission.
             open_up(dir);
             fs::remove_dir_all(dir)
         }

@@ -1,4 +1,4 @@
-//! A question about a run that waits for its answer: no lock is held meanwhile, and `git ralph stop` takes it back.
+//! A question about a run that waits for its answer. No lock is held meanwhile, and `git ralph stop` withdraws the question.
 
 use std::fs;
 use std::io;
@@ -14,17 +14,17 @@ use crate::{safe_read, safe_write};
 
 const POLL: Duration = Duration::from_millis(200);
 
-/// A question that is on the screen. While it is, a file in the run's directory names the process that asks.
+/// A question on the screen. Meanwhile a file in the run's directory names the process that asks.
 pub struct Question {
     dir: RunDir,
-    /// How long the journal was when the question was asked.
+    /// The length of the journal when the question was asked.
     journal: Option<u64>,
     requests: Stop,
     signals: Stop,
     watchers: [JoinHandle<()>; 2],
 }
 
-/// Why a question was taken back.
+/// Why a question was withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawn {
     /// `git ralph stop`.
@@ -34,20 +34,17 @@ pub enum Withdrawn {
 }
 
 impl Question {
-    /// Notes that this process asks about the run. The caller must have given the lock back.
-    ///
-    /// # Errors
-    /// If signals cannot be listened to.
+    /// Records that this process asks about the run. The caller must have released the lock.
     pub fn ask(dir: &RunDir) -> Result<Self> {
         let (request_handle, requests) = stop_channel();
         let (signal_handle, signals) = stop_channel();
         let watchers = [tokio::spawn(watch_withdrawal(dir.withdrawal_file(), request_handle)), tokio::spawn(watch_signals(signal_handle)?)];
-        // Without the file `status` says less; the question itself does not need it.
+        // Without the file `status` shows less. The question itself does not need it.
         let _ = safe_write::draft(&dir.question_file(), format!("{}\n", Identity::own()).as_bytes());
         Ok(Question { journal: length(&dir.journal()), dir: dir.clone(), requests, signals, watchers })
     }
 
-    /// Waits until the question has to be taken back.
+    /// Waits until the question has to be withdrawn.
     pub async fn withdrawn(&mut self) -> Withdrawn {
         tokio::select! {
             _ = self.requests.reached(Urgency::AfterAttempt) => Withdrawn::Stopped,
@@ -66,7 +63,7 @@ impl Drop for Question {
     fn drop(&mut self) {
         self.watchers.iter().for_each(JoinHandle::abort);
         for file in [self.dir.question_file(), self.dir.withdrawal_file()] {
-            // Another process may ask about the same run.
+            // Leave the files of another process that asks about the same run.
             if named_in(&file) == Some(Identity::own()) {
                 let _ = fs::remove_file(file);
             }
@@ -80,8 +77,8 @@ impl RunDir {
         self.path().join("question")
     }
 
-    /// The file that names the process that is to take its question back. It is not the request to stop: a loop of another process
-    /// may be at work while the question waits.
+    /// The file that names the process that should withdraw its question. It differs from the stop request, because the loop of another
+    /// process may be running while the question waits.
     fn withdrawal_file(&self) -> PathBuf {
         self.path().join("question.stop")
     }
@@ -92,10 +89,7 @@ impl RunDir {
         named_in(&self.question_file()).filter(Identity::is_alive)
     }
 
-    /// Asks a process to take its question back.
-    ///
-    /// # Errors
-    /// If the request cannot be written.
+    /// Requests that a process withdraws its question.
     pub fn withdraw_question(&self, asker: Identity) -> io::Result<()> {
         let (file, draft) = (self.withdrawal_file(), self.withdrawal_file().with_extension("new"));
         safe_write::draft(&draft, format!("{asker}\n").as_bytes())?;
@@ -103,7 +97,7 @@ impl RunDir {
     }
 }
 
-/// Passes on that this process is asked to take its question back.
+/// Waits for the request to withdraw the question of this process and passes it on.
 async fn watch_withdrawal(file: PathBuf, handle: StopHandle) {
     let mut ticks = tokio::time::interval(POLL);
     loop {

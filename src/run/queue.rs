@@ -1,7 +1,7 @@
-//! The landing queue: which accepted attempts land next, and what a beaten one is told. Pure.
+//! The landing queue: decides which accepted attempts land next, and the feedback for an attempt that could not land. Pure.
 //!
-//! Attempts land one after the other, in the order in which they were accepted. Where several wait, they are merged, gated once and
-//! landed together; after a batch whose gates failed, half as many are tried.
+//! Attempts land in the order in which they were accepted. If several wait, they are merged, tested by the gates once and landed together.
+//! After a batch whose gates failed, half as many are tried.
 
 use super::event::{Defeat, DefeatCause};
 use super::{Progress, RunState, Stage, Step};
@@ -19,7 +19,7 @@ impl RunState {
         queue
     }
 
-    /// The next landing, if there is one to be made now.
+    /// The next step that lands queued attempts, if one can be done now.
     pub(super) fn landing(&self) -> Option<Step> {
         let mut queue = self.queue();
         queue.retain(|(_, progress)| !progress.is_taken_back());
@@ -28,7 +28,7 @@ impl RunState {
             Some(privileged) if privileged == *story => queue.truncate(1),
             Some(_) => return None,
             None => {
-                // One that was accepted before is still being saved: those behind it wait for it.
+                // An attempt that was accepted earlier is still being saved. The attempts after it wait for it.
                 let unsaved =
                     self.at_work().filter(|(_, progress)| progress.stage == Stage::Accepted).map(|(_, progress)| progress.accepted);
                 let unsaved = unsaved.min().unwrap_or(u64::MAX);
@@ -41,12 +41,12 @@ impl RunState {
         Some(Step::LandQueued { batch })
     }
 
-    /// Whether the gates of the attempt have seen what lands: there is nothing to merge.
+    /// Whether the attempt is based on the tip. Then there is nothing to merge, and its gates have seen exactly what lands.
     fn is_from_tip(&self, progress: &Progress) -> bool {
         progress.base.as_ref() == self.base.as_ref().map(|base| &base.checkpoint)
     }
 
-    /// Whether a landing takes no more than a moment.
+    /// Whether the landing runs no gates, so it is quick.
     pub(super) fn needs_no_gate(&self, landing: &Step) -> bool {
         let Step::LandQueued { batch } = landing else { return false };
         batch.first().and_then(|(story, _)| self.stories.get(story)).is_some_and(|first| self.is_from_tip(first))
@@ -54,7 +54,7 @@ impl RunState {
 }
 
 impl Progress {
-    /// Whether its attempt waits in the landing queue.
+    /// Whether the attempt waits in the landing queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         matches!(self.stage, Stage::Queued(_))
@@ -71,7 +71,7 @@ impl Progress {
 }
 
 impl Defeat {
-    /// What the next attempt is told; `kept` is the ref of the work that was beaten.
+    /// The feedback for the next attempt. `kept` is the ref with the work that could not land.
     #[must_use]
     pub fn feedback(&self, kept: &str) -> Feedback {
         let (tip, kept) = (self.tip.short().to_owned(), kept.to_owned());

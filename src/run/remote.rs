@@ -1,4 +1,4 @@
-//! Attempts on another machine: the base goes to the hub before the agent starts, and the result comes from there after it.
+//! Attempts on another machine: pushes the base to the hub before the agent starts, and fetches the result from the hub afterwards.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -22,12 +22,12 @@ use crate::runner::{Launch, Runner};
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
-/// How long to wait for a result that should be there.
+/// How long to wait for a result if the worker has ended normally.
 const DUE: Duration = Duration::from_secs(60);
-/// How long to wait, beyond the grace period of its agent, for the result of a worker whose connection has ended.
+/// How long to wait for the result after the connection to a worker broke, in addition to the grace period of its agent.
 const LATE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(500);
-/// How a prompt names a file whose path only the worker knows.
+/// The name of the learnings file in the prompt. Only the worker knows the path.
 const LEARNINGS: &str = "$RALPH_LEARNINGS";
 
 /// An attempt whose agent works on another machine.
@@ -36,20 +36,20 @@ pub(super) struct RemoteAttempt {
     base: Oid,
     base_ref: HubRef,
     result: HubRef,
-    /// What the result must say that it answers.
+    /// The mark that the result must carry.
     token: String,
 }
 
-/// What has come back from another machine.
+/// A result that was brought into the clone.
 pub(super) struct Brought {
-    /// What the worker says about it.
+    /// The worker's report.
     pub result: RemoteResult,
-    /// What was moved on the way.
+    /// Files that had to be moved.
     notices: Vec<Notice>,
 }
 
 impl StepRunner<'_> {
-    /// The attempt as one on another machine, if the runner starts a worker there.
+    /// The attempt on another machine, if the runner starts a worker.
     pub(super) fn remote_attempt(&self, runner: &Runner, story: &Story, attempt: u32, base: &Oid) -> Result<Option<RemoteAttempt>> {
         let Some(worker) = WorkerRunner::of(runner.words())? else { return Ok(None) };
         self.attempt_on(worker.hub, &story.id, attempt, base).map(Some)
@@ -62,7 +62,7 @@ impl StepRunner<'_> {
         Ok(RemoteAttempt { hub, base: base.clone(), base_ref, result, token })
     }
 
-    /// The worker of an attempt, behind its runner, and what it reads: the learnings, then the prompt.
+    /// The worker of an attempt behind its runner, and its standard input: the learnings, then the prompt.
     pub(super) async fn worker(
         &self,
         remote: &RemoteAttempt,
@@ -103,7 +103,7 @@ impl StepRunner<'_> {
         Ok((launch, [learnings.text.as_bytes(), prompt.as_bytes()].concat()))
     }
 
-    /// Pushes where an attempt on another machine begins to the hub. What is made there is written down first.
+    /// Pushes the base of an attempt on another machine to the hub. The refs are recorded first.
     pub(super) async fn send_ahead(&self, remote: Option<&RemoteAttempt>) -> Result<()> {
         let Some(remote) = remote else { return Ok(()) };
         HubRefs(self.run).note(&remote.hub, &[&remote.base_ref, &remote.result])?;
@@ -112,8 +112,8 @@ impl StepRunner<'_> {
         call.working().output().await.map(drop).context("cannot push to the hub")
     }
 
-    /// Brings the result of an attempt into its clone, says how the agent ended, and leaves nothing on the hub. `exit` is how the runner
-    /// ended, `heard` is how much of the agent's output has arrived.
+    /// Brings the result of an attempt into its clone, and deletes the refs on the hub. Returns how the agent ended. `exit` is how the
+    /// runner ended, and `heard` is how many bytes of the agent's output have arrived.
     pub(super) async fn collect(
         &self,
         remote: &RemoteAttempt,
@@ -142,13 +142,13 @@ impl StepRunner<'_> {
         Ok((exit, events))
     }
 
-    /// An attempt that was cut short: what has come of it is brought into its clone before that is saved.
+    /// Brings the result of an attempt that was cut short into its clone, so that it is saved with the clone.
     pub(super) async fn collect_cut_short(&self, ground: &Ground, story: &StoryId, attempt: u32, base: &Oid) -> Result<Vec<Event>> {
         let result: HubRef = self.branch.names.remote_result(story, attempt).parse()?;
         let Some(hub) = HubRefs(self.run).wanted_from(&result) else { return Ok(Vec::new()) };
         let remote = self.attempt_on(hub, story, attempt, base)?;
         let mut notices = self.ready_clone(ground, base).await?;
-        // Nothing more can be done about a result that does not come.
+        // If the result does not arrive, nothing more can be done.
         if let Ok(brought) = self.bring_result(&remote, ground, self.settings.grace.value + LATE).await {
             notices.extend(brought.notices);
             self.add_learnings(&brought.result.learnings)?;
@@ -158,7 +158,7 @@ impl StepRunner<'_> {
         Ok(notices.into_iter().map(|notice| Event::Noticed { notice }).chain(cleared).collect())
     }
 
-    /// Waits for the result, and makes the clone what it says.
+    /// Waits for the result and updates the clone to it.
     async fn bring_result(&self, remote: &RemoteAttempt, ground: &Ground, patience: Duration) -> Result<Brought> {
         let deadline = Instant::now() + patience;
         let mut quit = self.stop.clone();
@@ -181,7 +181,7 @@ impl StepRunner<'_> {
         Ok(Brought { result, notices })
     }
 
-    /// Fetches the result; no ref here keeps it, for its clone will.
+    /// Fetches the result. No ref in the user's repository keeps it, because the clone will.
     async fn fetch_result(&self, remote: &RemoteAttempt) -> Result<Oid> {
         let (repo, name) = (&self.branch.repo, remote.result.name());
         let words = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--recurse-submodules=no", "--"];
@@ -192,7 +192,7 @@ impl StepRunner<'_> {
         Ok(commit)
     }
 
-    /// Deletes what the attempt has on the hub. A hub that cannot be reached is tried again when the run is closed.
+    /// Deletes the attempt's refs on the hub. If the hub cannot be reached, this is tried again when the run is closed.
     async fn clear_hub(&self, remote: &RemoteAttempt) -> Vec<Event> {
         let deleted = HubRefs(self.run).delete(&self.branch.repo, &remote.hub, &[&remote.base_ref, &remote.result]).await;
         let left = deleted.err().map(|error| Notice::LeftOnHub {
@@ -203,7 +203,7 @@ impl StepRunner<'_> {
         left.into_iter().map(|notice| Event::Noticed { notice }).collect()
     }
 
-    /// What an agent has learned on another machine goes to the end of the file here.
+    /// Appends what an agent has learned on another machine to the learnings file.
     fn add_learnings(&self, text: &str) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -214,13 +214,13 @@ impl StepRunner<'_> {
     }
 }
 
-/// The learnings as a prompt for another machine names them.
+/// The learnings as they are named in a prompt for another machine.
 pub(super) fn elsewhere(learnings: Learnings) -> Learnings {
     Learnings { file: LEARNINGS.to_owned(), ..learnings }
 }
 
-/// How an agent on another machine ended, by how its runner ended, the result that was pushed, and how much of its output has arrived.
-/// The result decides, unless we ended the agent ourselves: the connection may break when all is done.
+/// How an agent on another machine ended, given how its runner ended, the pushed result, and how many bytes of its output have arrived. The
+/// result decides, unless git-ralph ended the agent itself, because the connection may break after everything is done.
 fn how_it_ended(runner: Exit, result: Result<&RemoteResult, &str>, heard: u64) -> Exit {
     match (runner, result) {
         (exit @ (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::Interrupted), _) | (exit @ Exit::Lingered, Ok(_)) => exit,

@@ -1,4 +1,4 @@
-//! What the loop tells while it works: the trait that reporters implement, and what goes on between two events.
+//! The interface of reporters: the trait that they implement, and the activities that happen between two events.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,132 +8,132 @@ use jiff::Timestamp;
 use super::{CallbackFailure, Record, RunState, Usage};
 use crate::story::StoryId;
 
-/// What happens between two events: worth showing, not worth keeping.
+/// Something that happens between two events. It is shown but not stored.
 #[derive(Debug)]
 pub enum Activity<'a> {
     /// The stories were read.
     Planned {
-        /// How many are done.
+        /// How many stories are done.
         done: usize,
-        /// Of how many.
+        /// How many stories there are.
         total: usize,
     },
-    /// The loop begins.
+    /// The loop starts.
     Working {
-        /// The agent that works.
+        /// The name of the agent.
         agent: &'a str,
         /// Its model, if one is set.
         model: Option<&'a str>,
         /// How long an agent may be silent.
         idle: Option<Duration>,
     },
-    /// The agent has printed something, on either output.
+    /// The agent has printed something on either stream.
     Heard {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
-        /// What the attempt has used so far, as far as the agent has told.
+        /// The usage of the attempt so far, as far as the agent has reported it.
         usage: &'a Usage,
     },
-    /// The agent has printed something; this is its last line.
+    /// The agent has printed text.
     Said {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
-        /// As it wrote it.
+        /// The last line, unchanged.
         line: &'a str,
     },
     /// The agent uses a tool.
     Did {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
-        /// Its name.
+        /// The tool's name.
         tool: &'a str,
-        /// What it is used on.
+        /// The file or command that the tool is used on.
         target: &'a str,
     },
-    /// An agent was given to its runner, which has not started it yet.
+    /// The runner has been started, but has not started the agent yet.
     WaitingForRunner {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
         /// The runner's program.
         runner: &'a str,
     },
     /// The runner has started the agent.
     Begun {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
     },
-    /// No agent is started before that time.
+    /// No agent starts before this time.
     Waiting {
-        /// After which story's attempt.
+        /// The story whose attempt caused the pause.
         story: &'a StoryId,
         /// The time.
         until: Timestamp,
     },
-    /// A command of the user's that was told of an event did not do well.
+    /// A command of the user that was called for an event has failed.
     CallbackFailed {
-        /// Which, and how.
+        /// The command and the reason.
         failure: &'a CallbackFailure,
     },
-    /// git does not keep the source of the stories, so nothing can take its marks back.
+    /// git does not track the source of the stories, so a rollback cannot restore its marks.
     SourceNotCarried {
-        /// The source.
+        /// The path of the source.
         path: &'a str,
     },
-    /// A merge from the landing queue is being tested.
+    /// The gates run on a merge from the landing queue.
     Landing {
-        /// The stories that land if it passes, in order.
+        /// The stories that land if the gates pass, in order.
         stories: &'a [StoryId],
     },
-    /// A command sets a new private clone up.
+    /// A setup command runs in a new private clone.
     SettingUp {
-        /// The name of the clone: its number, or that of the clone for landings.
+        /// The clone's number, or the name of the clone for landings.
         workspace: &'a str,
         /// The command.
         command: &'a str,
     },
-    /// A gate failed in a private clone in which none has passed yet, and these ignored files of the user's checkout are not in it.
+    /// A gate failed in a private clone in which none has passed yet. These ignored files of the user's checkout are not in the clone.
     NotCopied {
-        /// Their paths, or those of directories that are ignored as a whole.
+        /// Paths of files, or of directories that are ignored as a whole.
         paths: &'a [String],
     },
-    /// The user has edited the source of the stories in the checkout, and an isolated run reads it from its branch.
+    /// The user has edited the source in the checkout, but an isolated run reads it from its branch.
     SourceEdited {
-        /// The files.
+        /// The edited files.
         paths: &'a [String],
         /// The branch.
         branch: &'a str,
     },
-    /// A gate is running.
+    /// A gate starts.
     GateStarted {
-        /// For which story.
+        /// The story.
         story: &'a StoryId,
         /// The command.
         command: &'a str,
     },
 }
 
-/// Renders what happens in a run.
+/// Shows the events and activities of a run.
 pub trait Reporter {
-    /// Something has happened.
+    /// Shows an event.
     fn event(&self, record: &Record, state: &RunState);
 
-    /// Something is going on.
+    /// Shows an activity.
     fn activity(&self, activity: &Activity<'_>);
 
-    /// Nothing more will come: the screen is free for others.
+    /// Ends the output. The screen is then free for other output.
     fn rest(&self) {}
 
-    /// The part that changes with time, if there is one.
+    /// The live view, if there is one.
     fn live(&self) -> Option<Rc<dyn Live>> {
         None
     }
 }
 
-/// A screen that changes with time. Something has to call it while the loop works.
+/// A screen that changes with time. It must be called regularly while the loop runs.
 pub trait Live {
-    /// Brings the screen up to date; says whether the user has asked to stop after the story that is under way.
+    /// Updates the screen. Returns whether the user has asked to stop after the current story.
     fn beat(&self) -> bool;
 
-    /// Takes everything off the terminal that is not meant to stay, until the next beat.
+    /// Removes everything temporary from the terminal until the next beat.
     fn step_aside(&self);
 }

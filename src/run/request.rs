@@ -1,4 +1,4 @@
-//! What the user asks of a run beside stopping it, and what a run can do about it now. Pure.
+//! Requests that the user makes of a run, apart from stopping it, and what the run can do about them now. Pure.
 
 use std::collections::HashSet;
 
@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 use super::{Event, RunState, Stage};
 use crate::story::{Story, StoryId};
 
-/// Something that the user asks of a run.
+/// A request of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Request {
-    /// Unique: a request is followed once, however often it is read.
+    /// A unique id. A request is followed once, however often it is read.
     pub id: String,
-    /// What is asked for.
+    /// The content of the request.
     #[serde(flatten)]
     pub wish: Wish,
 }
 
-/// What can be asked for.
+/// The kinds of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "wish", rename_all = "kebab-case")]
 pub enum Wish {
-    /// Advice for the next attempts of a story, or of every story.
+    /// A hint for the next attempts of one story or of all stories.
     Hint {
-        /// Which story; none means all.
+        /// The story. `None` means all.
         story: Option<StoryId>,
-        /// The advice.
+        /// The hint.
         text: String,
-        /// Whether an attempt that is under way is ended.
+        /// Whether attempts that are under way are ended.
         now: bool,
     },
-    /// Leave a story out.
+    /// Skip a story.
     Skip {
-        /// Which one.
+        /// The story.
         story: StoryId,
     },
-    /// A fresh set of retries for a story.
+    /// Give a story all of its retries again.
     Retry {
-        /// Which one.
+        /// The story.
         story: StoryId,
     },
-    /// Another text for the change file.
+    /// Replace the text of the change file.
     Edit {
-        /// The text.
+        /// The new text.
         text: String,
     },
-    /// A story that the user has done by hand.
+    /// Declare a story as done by hand.
     Done {
-        /// Which one.
+        /// The story.
         story: StoryId,
-        /// What the commit message says about it.
+        /// Text for the commit message.
         text: Option<String>,
     },
 }
@@ -58,25 +58,25 @@ pub enum Wish {
 /// What a run can do about a request now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// This has happened.
+    /// The request is followed by recording this event.
     Now(Box<Event>),
-    /// An attempt of this number has to be made of the user's edits.
+    /// The user's edits have to become an attempt with this number.
     ByHand {
-        /// For which story.
+        /// The story.
         story: StoryId,
-        /// Its number.
+        /// The number of the attempt.
         attempt: u32,
     },
-    /// It has to wait for an attempt that is under way.
+    /// The request has to wait until an attempt is over.
     Wait,
-    /// The checkout holds an attempt of this story, so the user's edits cannot be told apart from it.
+    /// The checkout contains an attempt of this story, so the user's edits cannot be separated from it.
     Occupied {
         /// The story.
         by: StoryId,
     },
-    /// It was followed before.
+    /// The request was followed before.
     Known,
-    /// It is not possible, for this reason.
+    /// The request is not possible for this reason.
     Refused(String),
 }
 
@@ -88,7 +88,7 @@ impl Request {
         Request { id: format!("{now:020}-{}", std::process::id()), wish }
     }
 
-    /// The story whose attempt is ended when the request has been taken in; none inside means all of them.
+    /// The story whose attempt ends when the request is followed. The inner `None` means all stories.
     pub(super) fn ends(&self) -> Option<Option<&StoryId>> {
         match &self.wish {
             Wish::Hint { story, now: true, .. } => Some(story.as_ref()),
@@ -105,7 +105,7 @@ impl Answer {
 }
 
 impl Wish {
-    /// The story that it is about.
+    /// The story that the request is about.
     #[must_use]
     pub fn story(&self) -> Option<&StoryId> {
         match self {
@@ -135,7 +135,7 @@ impl RunState {
                 Answer::now(Event::StorySkipped { request: id, story: story.clone(), also: self.skipped_with(story, stories) })
             }
             Wish::Retry { story } => Answer::now(Event::StoryRetried { request: id, story: story.clone() }),
-            // In place, what is written to the file during an attempt is not believed.
+            // In place, changes to the file during an attempt are not trusted.
             Wish::Edit { .. } if self.is_busy() && !self.is_isolated() => Answer::Wait,
             Wish::Edit { .. } => Answer::now(Event::ChangeEdited { request: id }),
             Wish::Done { story, text } => self.answer_done(id, story, text.as_ref()),
@@ -147,7 +147,7 @@ impl RunState {
         let attempts = progress.map_or(0, |progress| progress.attempts);
         let by_hand = || Answer::ByHand { story: story.clone(), attempt: attempts.saturating_add(1) };
         if self.is_isolated() {
-            // What the user edits next goes on from edits that wait to be landed.
+            // Edits of the user are already waiting to land. The next edits have to be based on them.
             return if self.under_way().any(|(_, progress)| progress.has_edits()) { Answer::Wait } else { by_hand() };
         }
         match progress.map(|progress| &progress.stage) {
@@ -163,7 +163,7 @@ impl RunState {
         }
     }
 
-    /// Why a request makes no sense, if it makes none.
+    /// Why a request is not possible, if it is not.
     fn refusal(&self, wish: &Wish, stories: &[Story]) -> Option<String> {
         let story = wish.story()?;
         if self.has_landed(story) || self.believed.contains(story) {
@@ -183,7 +183,7 @@ impl RunState {
         }
     }
 
-    /// The stories that come after one and are not left out yet.
+    /// The stories that depend on one and are not left out yet.
     fn skipped_with(&self, story: &StoryId, stories: &[Story]) -> Vec<StoryId> {
         let before = self.left_out(stories);
         let out = self.with_what_follows(HashSet::from([story]), stories);
@@ -191,7 +191,7 @@ impl RunState {
         stories.iter().map(|other| &other.id).filter(is_new).cloned().collect()
     }
 
-    /// The stories that an attempt has failed for, or that wait for the user, in the order of their ids.
+    /// The stories with failed attempts, or that wait for the user, in the order of their ids.
     #[must_use]
     pub fn troubled(&self) -> Vec<StoryId> {
         let is_troubled = |story: &StoryId| self.stories.get(story).is_some_and(|it| it.failures > 0 || it.blocked.is_some());
@@ -199,7 +199,7 @@ impl RunState {
         self.stories.keys().filter(|story| is_troubled(story) && open(story)).cloned().collect()
     }
 
-    /// The stories that a command can be about that names none: those that are under way, else those that have failed or wait for the user.
+    /// The stories that a command may refer to if it names none: those under way, otherwise those that have failed or wait for the user.
     #[must_use]
     pub fn meant(&self) -> Vec<StoryId> {
         let under_way: Vec<StoryId> = self.under_way().map(|(story, _)| story.clone()).collect();

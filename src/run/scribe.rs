@@ -1,4 +1,4 @@
-//! The scribe: writes an event down, takes it in, tells it. In this order, in one place.
+//! The scribe: writes an event to the journal, applies it to the state and reports it, in this order. No other module does that.
 
 use anyhow::{Result, bail};
 
@@ -6,41 +6,35 @@ use super::event::StopKind;
 use super::{Activity, Callbacks, Event, Journal, Quit, Record, Reporter, RunState};
 use crate::process::Urgency;
 
-/// Writes down, takes in and tells.
+/// Records and reports events.
 pub struct Scribe<'a> {
     /// Where events are written.
     pub journal: &'a mut Journal,
-    /// What they add up to.
+    /// The fold of the events.
     pub state: &'a mut RunState,
-    /// Who tells them.
+    /// The reporter.
     pub reporter: &'a dyn Reporter,
-    /// The user's own commands that are called with events, if there are any.
+    /// The user's commands that are called for events, if there are any.
     pub callbacks: Option<&'a Callbacks>,
 }
 
 impl Scribe<'_> {
-    /// Records one event.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
+    /// Records one event and syncs it to the disk.
     pub async fn record(&mut self, event: Event) -> Result<()> {
         let record = self.journal.append(event).await?;
         self.take_in(&record).await;
         self.note_repairs().await
     }
 
-    /// Records what has come of a step. It reaches the disk before the next step that does anything begins: until then
-    /// losing it means no more than that the step is done again.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
+    /// Records an event that a step resulted in, without syncing it. The journal is synced before the next step with side effects. If the
+    /// event is lost before that, the step is only repeated.
     pub async fn note(&mut self, event: Event) -> Result<()> {
         let record = self.journal.note(event)?;
         self.take_in(&record).await;
         self.note_repairs().await
     }
 
-    /// The journal itself may have been put right.
+    /// Records notices about repairs of the journal itself.
     async fn note_repairs(&mut self) -> Result<()> {
         for notice in self.journal.take_notices() {
             let record = self.journal.note(Event::Noticed { notice })?;
@@ -49,7 +43,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Records all that has come of a step.
+    /// Records all events that a step resulted in.
     pub(super) async fn note_all(&mut self, events: Vec<Event>) -> Result<()> {
         for event in events {
             self.note(event).await?;

@@ -1,4 +1,4 @@
-//! Completes what an earlier process left half done. Attempts are completed by the steps that the loop itself performs.
+//! Completes operations that an earlier process left half done. Attempts are completed by the same steps that the loop uses.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::story::{Change, Order, Story};
 /// Grace period for processes left by a killed run.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What performs steps without an agent.
+/// What is needed to perform steps without an agent.
 struct Parts {
     id: String,
     settings: Settings,
@@ -27,7 +27,7 @@ impl OpenRun {
     /// Brings a run into a state in which work can continue. The loop completes half-done attempts.
     ///
     /// # Errors
-    /// If git fails, or the branch is not what it should be.
+    /// If git fails, or the branch is not at its checkpoint.
     pub async fn reopen(&mut self) -> Result<()> {
         self.settle_run().await?;
         self.drop_stop_request();
@@ -48,7 +48,7 @@ impl OpenRun {
         }
     }
 
-    /// Commits that the user has made on the branch of an isolated run are part of it from now on.
+    /// Adopts commits that the user has made on the branch of an isolated run.
     pub(super) async fn adopt_commits(&mut self) -> Result<()> {
         match self.branch.adopt_commits(&self.base()?.checkpoint).await? {
             Some(checkpoint) => self.record(Event::CommitsAdopted { checkpoint }).await,
@@ -56,7 +56,7 @@ impl OpenRun {
         }
     }
 
-    /// Completes everything that is half done, attempts included, before the run is closed.
+    /// Completes everything that is half done, including attempts, before the run is closed.
     pub(super) async fn settle(&mut self, closing: Closing) -> Result<()> {
         self.settle_run().await?;
         self.follow_inbox(closing).await?;
@@ -67,10 +67,7 @@ impl OpenRun {
         Ok(())
     }
 
-    /// Completes the steps of the run as a whole that are half done.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Completes a start or an undo that is half done.
     pub async fn settle_run(&mut self) -> Result<()> {
         loop {
             match self.state.half_done() {
@@ -81,7 +78,7 @@ impl OpenRun {
         }
     }
 
-    /// A start that was cut short is made whole; one that had touched nothing begins from where the user is now.
+    /// Completes a start that was cut short. If it had not touched anything yet, the run starts from the current HEAD.
     async fn begin_again(&mut self) -> Result<()> {
         if !self.has_begun().await? {
             let original = self.site.repo.place.head.clone();
@@ -96,13 +93,13 @@ impl OpenRun {
         Ok(has_begun(&self.branch.repo.refs().await?, &self.branch.names, self.dir.path()))
     }
 
-    /// Ends the agent that a killed process left to itself.
+    /// Ends the processes of agents whose git-ralph was killed.
     pub(super) async fn end_orphans(&self) -> Result<()> {
         Trail::begin(child_program::MARK, &format!("{}/", self.opening()?.id)).end(GRACE).await;
         Ok(())
     }
 
-    /// Judges, lands and rolls back what is left of attempts: by their own gates, with the options that the run was started with.
+    /// Judges, lands or rolls back unfinished attempts, with their own gates and the options that the run was started with.
     async fn settle_attempts(&mut self, closing: Closing) -> Result<()> {
         self.end_orphans().await?;
         self.put_steering_back().await?;
@@ -127,7 +124,7 @@ impl OpenRun {
         self.follow_requests(&[], closing).await
     }
 
-    /// Follows requests of the user without a loop; a story that is done by hand is landed.
+    /// Follows requests of the user without a loop. A story that is done by hand lands.
     pub(super) async fn follow_requests(&mut self, requests: &[Request], closing: Closing) -> Result<()> {
         let inbox = Inbox::of(&self.dir, &self.state);
         let Parts { id, settings, source, change } = self.parts(closing)?;
@@ -135,10 +132,10 @@ impl OpenRun {
         orchestrator.follow_requests(inbox, requests).await
     }
 
-    /// What performs steps without an agent, with the options that the run was started with.
+    /// What is needed to perform steps without an agent, with the options that the run was started with.
     fn parts(&self, closing: Closing) -> Result<Parts> {
         let opening = self.opening()?;
-        // A change that cannot be read any more is no reason to keep the user from closing the run.
+        // A change that can no longer be read must not prevent the user from closing the run.
         let loaded = self.site.changes.load(self.change()).ok();
         let settings = self.settings_to_close(&opening.flags, loaded.as_ref(), closing)?;
         let source = loaded.as_ref().and_then(|loaded| loaded.source_of(self.state.source_kind));
@@ -147,8 +144,8 @@ impl OpenRun {
         Ok(Parts { id: opening.id.clone(), settings, source, change })
     }
 
-    /// A run that is given up is not kept open by a setting that cannot be read, by a signature that cannot be made, or by a command
-    /// that wants to be told of its stories.
+    /// The settings for closing a run. An abort must not fail because of a setting that cannot be read, a signature that cannot be made, or
+    /// the user's `ralph.onStory` command.
     fn settings_to_close(&self, flags: &Flags, loaded: Option<&LoadedChange>, closing: Closing) -> Result<Settings> {
         let config = &self.site.config;
         let settings = match loaded {
@@ -166,15 +163,15 @@ impl OpenRun {
         }
     }
 
-    /// The stories that are half done, as far as the journal knows them.
+    /// The stories with unfinished attempts, as far as the journal knows them.
     fn change_of_journal(&self) -> Change {
         let busy = self.state.stories.iter().filter(|(_, progress)| progress.is_busy());
         let stories = busy.map(|(story, _)| Story::stand_in(story)).collect();
         Change { name: self.change().clone(), title: None, context: None, stories, order: Order::Graph }
     }
 
-    /// Gates are run on what the agent left. If HEAD is elsewhere now, that may not be in the work tree any more, and a `finish` could
-    /// land something else.
+    /// Refuses to judge an attempt if HEAD is not on the run's branch. The agent's work may then no longer be in the work tree, and
+    /// `finish` could land something else.
     async fn check_place_to_judge(&self) -> Result<()> {
         let ended = |progress: &Progress| matches!(progress.stage, Stage::Ended { .. });
         if !self.state.stories.values().any(ended) {

@@ -1,4 +1,4 @@
-//! Where a run is: the repository, its configuration, its changes and its other runs.
+//! The site of a run: the repository, its configuration, its changes and its other runs.
 
 use anyhow::{Result, bail};
 
@@ -8,25 +8,22 @@ use crate::error::Problem;
 use crate::git::{Git, Repo};
 use crate::shell_word::quoted;
 
-/// The repository, with everything around it that a run needs.
+/// A repository with everything that a run needs.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// As it was when the command was typed.
+    /// The environment of the command.
     pub environment: Environment,
-    /// Everything under `ralph.`.
+    /// All settings under `ralph.`.
     pub config: GitConfig,
     /// The repository.
     pub repo: Repo,
-    /// Its runs.
+    /// The runs of the repository.
     pub store: Store,
-    /// Its changes.
+    /// The changes of the repository.
     pub changes: ChangeReader,
 }
 
-/// Asks git for everything that its configuration says about runs.
-///
-/// # Errors
-/// If git cannot read it.
+/// Reads all settings of git-ralph from git's configuration.
 pub async fn read_config(git: &Git) -> Result<GitConfig> {
     let answer = git.call(git_config::QUERY).answer().await?;
     let errors = answer.errors();
@@ -34,13 +31,13 @@ pub async fn read_config(git: &Git) -> Result<GitConfig> {
 }
 
 impl Site {
-    /// git as it sees the place where the command was typed.
+    /// git in the directory in which the user typed the command.
     #[must_use]
     pub fn plain_git(&self) -> Git {
         Git::plain(self.environment.cwd.clone(), self.environment.for_discovery())
     }
 
-    /// Takes the lock of that name; orphans of a killed run are ended.
+    /// Takes the lock with this name. Orphans of a killed run are ended.
     ///
     /// # Errors
     /// A [`Problem`] if another git-ralph holds it.

@@ -1,4 +1,4 @@
-//! A source in the work tree: found, read, and its marks set when a story lands.
+//! A story source in the work tree: finds it, reads it, and sets the marks of stories that land.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,45 +13,45 @@ use crate::story::StoryId;
 use crate::story::source::{Edit, Kind, Material, Page, apply, kind_of, mark_landed, marks};
 use crate::{safe_read, safe_write};
 
-/// Where OpenSpec keeps its changes.
+/// The directory of OpenSpec changes.
 pub const OPENSPEC_CHANGES: &str = "openspec/changes";
-/// Files of a spec-kit feature that a prompt names or carries.
+/// Files of a spec-kit feature that a prompt mentions or contains.
 const BESIDE_SPECKIT: [&str; 5] = ["spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md"];
 
-/// A source, by the path that the change file names.
+/// The location of a source, from the path in the change file.
 #[derive(Clone, Debug)]
 pub struct SourcePlace {
     top: PathBuf,
     path: String,
-    /// What it was told to be when the run began; what an agent writes into it makes it nothing else.
+    /// The kind that was detected when the run began. Edits by an agent do not change it.
     kind: Option<Kind>,
 }
 
-/// What was done to a source when a story landed.
+/// The result of setting the marks of a story that lands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Marked {
-    /// Stories whose marks the agent had set though they were not its own.
+    /// Other stories whose marks the agent had set.
     pub strays: Vec<StoryId>,
     /// Why the marks could not be set, if they could not.
     pub problem: Option<String>,
-    /// Whether the file was put back as it was before.
+    /// Whether an earlier version of the file was restored.
     pub put_back: bool,
 }
 
 impl SourcePlace {
-    /// A path in a work tree, or an absolute one.
+    /// The source at a path, which is absolute or relative to the top of a work tree.
     #[must_use]
     pub fn new(top: &Path, path: &str) -> Self {
         SourcePlace { top: top.to_owned(), path: path.trim_end_matches('/').to_owned(), kind: None }
     }
 
-    /// The same, of a kind that is known already.
+    /// The same source with a known kind.
     #[must_use]
     pub fn with_kind(self, kind: Option<Kind>) -> Self {
         SourcePlace { kind, ..self }
     }
 
-    /// The path as it was written.
+    /// The path as it is written in the change file.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -61,10 +61,10 @@ impl SourcePlace {
         self.top.join(&self.path)
     }
 
-    /// Reads all of it.
+    /// Reads the whole source.
     ///
     /// # Errors
-    /// If it is not there, cannot be read, or is nothing that stories can be read from.
+    /// If it does not exist, cannot be read, or has no known format.
     pub fn material(&self) -> Result<Material> {
         let main = self.main_file()?;
         let page = self.page(&main)?;
@@ -105,8 +105,9 @@ impl SourcePlace {
         found.ok_or_else(|| Problem::fatal(format!("{shown}: expected a tasks.md or a prd.json in it")).into())
     }
 
-    /// Refuses a file that a link leads to out of the work tree, or into its git directory: a cloned repository may hold any link, and
-    /// what is read goes to an agent. A path that the user has named is as good as the work tree.
+    /// Refuses a file behind a symbolic link that leads out of the work tree or into the git directory. A cloned repository may contain any
+    /// link, and the file's content goes to an agent. If the user's path itself is outside of the work tree, its directory is the limit
+    /// instead.
     fn check_stays_inside(&self, file: &Path) -> Result<()> {
         let named = self.full();
         let root = if named.starts_with(&self.top) && !self.path.contains("..") { &self.top } else { named.parent().unwrap_or(&named) };
@@ -147,10 +148,10 @@ impl SourcePlace {
         BESIDE_SPECKIT.iter().map(|name| folder.join(name)).filter(|file| file.is_file()).map(|file| self.page(&file)).collect()
     }
 
-    /// What it says with another text in place of the file with the marks; what stands beside it need not be there.
+    /// The source with another text for the file with the marks. The other files of the source need not exist.
     ///
     /// # Errors
-    /// If nothing is known about it.
+    /// If the source cannot be read and its kind is not known.
     pub fn material_with(&self, text: String) -> Result<Material> {
         match (self.material(), self.kind) {
             (Ok(material), _) => Ok(Material { main: Page { text, ..material.main }, ..material }),
@@ -159,16 +160,13 @@ impl SourcePlace {
         }
     }
 
-    /// The text of the file with the marks, to be compared with when the story lands.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The text of the file with the marks. It is compared with when the story lands.
     pub fn text(&self) -> Result<String> {
         Ok(self.page(&self.main_file()?)?.text)
     }
 
-    /// Sets the marks of a story that is about to land; those of others that an agent has set are taken back. A file that the
-    /// agent has deleted, or from which it has taken the story out, is put back as it was; its own goes to `aside`.
+    /// Sets the marks of a story that is about to land, and removes marks that the agent has set for other stories. If the agent has
+    /// deleted the file or the story in it, the earlier version is restored, and the agent's version goes to `aside`.
     pub fn mark(&self, before: &str, landed: &StoryId, aside: &Path) -> Marked {
         let Some(kind) = self.kind else { return Marked::default() };
         let known = Page { name: self.path.clone(), text: before.to_owned() };
@@ -192,10 +190,7 @@ impl SourcePlace {
         Ok(Marked { put_back: true, ..Marked::default() })
     }
 
-    /// Gives the file with the marks a text that it had before; says whether it had another one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Restores an earlier text of the file with the marks. Returns whether the file had another text.
     pub fn restore(&self, text: &str, aside: &Path) -> Result<bool> {
         let full = self.full();
         let file = self.main_file().unwrap_or_else(|_| if self.is_folder_kind() { full.join("tasks.md") } else { full });
@@ -214,19 +209,19 @@ impl SourcePlace {
         Ok(true)
     }
 
-    /// Whether the path names a folder with the file in it.
+    /// Whether the path names a directory that contains the file with the marks.
     fn is_folder_kind(&self) -> bool {
         matches!(self.kind, Some(Kind::OpenSpec | Kind::SpecKit)) && Path::new(&self.path).extension().is_none()
     }
 
-    /// The file with the marks by its path in the work tree, if it is in it.
+    /// The path of the file with the marks relative to the work tree, if the file is inside of it.
     #[must_use]
     pub fn in_work_tree(&self) -> Option<String> {
         let file = self.main_file().ok()?.canonicalize().ok()?;
         Some(file.strip_prefix(self.top.canonicalize().ok()?).ok()?.display().to_string())
     }
 
-    /// The file with the marks by its path in the work tree, if it is what it was before but for the marks of a story that lands.
+    /// The path of the file with the marks relative to the work tree, if the marks of the landing story are the only change since `before`.
     #[must_use]
     pub fn only_marked(&self, before: &str, landed: &StoryId) -> Option<PathBuf> {
         let known = Page { name: self.path.clone(), text: before.to_owned() };
@@ -235,14 +230,14 @@ impl SourcePlace {
         (self.text().ok()? == apply(before, &marking.edits)).then(|| path.into())
     }
 
-    /// Whether its files are read below a directory.
+    /// Whether its files are read from below a directory.
     #[must_use]
     pub fn is_below(&self, dir: &Path) -> bool {
         self.top.starts_with(dir)
     }
 
-    /// The text of the file with the marks when a story lands: `now` with the marks of the story set and those of others as they were
-    /// `before`. A file that was deleted, or from which the story was taken out, is as it was before. None if nothing can be marked.
+    /// The text of the file with the marks when a story lands: `now`, with the marks of this story set and the marks of other stories as in
+    /// `before`. If the file or the story in it was deleted, `before` is used in place of `now`. `None` if no marks can be set.
     #[must_use]
     pub fn marked_text(&self, before: &str, now: Option<&str>, landed: &StoryId) -> Option<String> {
         let kind = self.kind?;
@@ -255,7 +250,7 @@ impl SourcePlace {
         now.and_then(marked).or_else(|| marked(before))
     }
 
-    /// Whether two texts of the file differ in nothing but marks.
+    /// Whether two texts of the file differ only in marks.
     #[must_use]
     pub fn differs_in_marks_only(&self, one: &str, other: &str) -> bool {
         let Some(kind) = self.kind else { return false };
@@ -268,7 +263,7 @@ impl SourcePlace {
         unmarked(one).is_some_and(|one| unmarked(other) == Some(one))
     }
 
-    /// Whether one text of the file is another one with at least the same marks set, and nothing else changed.
+    /// Whether `further` is the same text with at least the same marks set.
     #[must_use]
     pub fn is_marked_further(&self, text: &str, further: &str) -> bool {
         let Some(kind) = self.kind else { return false };
@@ -280,7 +275,7 @@ impl SourcePlace {
         self.differs_in_marks_only(text, further) && are_kept()
     }
 
-    /// Length and time of the file with the marks; none if it is not there.
+    /// The length and modification time of the file with the marks. `None` if it does not exist.
     #[must_use]
     pub fn stamp(&self) -> Option<(u64, SystemTime)> {
         let meta = fs::metadata(self.main_file().ok()?).ok()?;
@@ -301,7 +296,7 @@ impl SourcePlace {
     }
 }
 
-/// Writes byte over byte: whatever happens, the file has either mark and all of the rest.
+/// Overwrites single bytes in place. After a crash each mark is either old or new, and the rest of the file is intact.
 fn overwrite(file: &Path, edits: &[Edit]) -> io::Result<()> {
     let file = fs::OpenOptions::new().write(true).open(file)?;
     for edit in edits {
@@ -310,7 +305,7 @@ fn overwrite(file: &Path, edits: &[Edit]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Writes a file anew beside itself, so that there is always a whole one under its name.
+/// Replaces a file by a new one, so that a complete file always exists under its name.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = fs::canonicalize(file)?;
     let folder = file.parent().unwrap_or(Path::new("/"));
@@ -321,7 +316,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     new.persist(&file).map(drop).map_err(|error| error.error)
 }
 
-/// The folders in a folder.
+/// The directories in a directory.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
@@ -336,7 +331,7 @@ pub fn openspec_changes(top: &Path) -> Vec<String> {
     names
 }
 
-/// Where an OpenSpec change was archived, if it was.
+/// The archive directory of an OpenSpec change, if it was archived.
 #[must_use]
 pub fn openspec_archived(top: &Path, name: &str) -> Option<String> {
     let archive = format!("{OPENSPEC_CHANGES}/archive");
@@ -350,7 +345,7 @@ pub fn openspec_archived(top: &Path, name: &str) -> Option<String> {
     names.filter(|folder| dated(folder)).max().map(|folder| format!("{archive}/{folder}"))
 }
 
-/// Everything in a work tree that stories could be read from, likeliest first.
+/// Everything in a work tree that stories could be read from, the likeliest first.
 #[must_use]
 pub fn sources_in(top: &Path) -> Vec<String> {
     let mut found: Vec<String> = openspec_changes(top).into_iter().map(|name| format!("{OPENSPEC_CHANGES}/{name}")).collect();

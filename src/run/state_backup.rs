@@ -1,6 +1,6 @@
-//! A second name for every file that a run cannot do without, outside of the directory that an agent may delete.
+//! Keeps a hard link to every file that a run needs, outside of the run's directory, which an agent may delete.
 //!
-//! Hard links: nothing is copied, and what is appended to the journal is in both places.
+//! With hard links nothing is copied, and lines that are appended to the journal appear in both places.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use super::{RunDir, Store};
 use crate::free_name::free_name;
 
-/// What can be made again, or is too much to keep twice.
+/// Files and directories without hard links: they can be recreated or are too large.
 const LEFT_OUT: [&str; 9] = ["attempts", MOVED, "index", "stop", "question", "question.stop", "stale-locks", "set-aside", "walk"];
-/// Where things are moved that git cannot keep.
+/// The directory for files that git cannot store.
 const MOVED: &str = "moved";
 
-/// The second names of one run.
+/// The hard links to the files of one run.
 #[derive(Clone, Debug)]
 pub struct StateBackup {
     dir: PathBuf,
@@ -27,7 +27,7 @@ pub struct StateBackup {
 }
 
 impl StateBackup {
-    /// For a run in a store, with the change file and the lock of its work tree.
+    /// The backup of a run in a store, with its change file and the lock of its work tree.
     #[must_use]
     pub fn new(store: &Store, run: &RunDir, worktree: &str) -> Self {
         let dir = spares(store.root()).join(run.change.as_str()).join(run.number.to_string());
@@ -36,24 +36,18 @@ impl StateBackup {
         StateBackup { run: run.path().to_owned(), others, lock, dir }
     }
 
-    /// Gives every file that has none its second name.
-    ///
-    /// # Errors
-    /// If a link cannot be made.
+    /// Creates the hard links that do not exist yet.
     pub fn keep(&self) -> io::Result<()> {
         link_all(&self.run, &self.dir.join("run"), is_left_out)?;
         link_moved(&self.run.join(MOVED), &self.dir.join("run").join(MOVED));
         self.others.iter().try_for_each(|(from, to)| link(from, to))
     }
 
-    /// Gives every file that has lost its first name that name again; says whether any had.
-    ///
-    /// # Errors
-    /// If a link cannot be made.
+    /// Restores files that were deleted or replaced. Returns whether there were any.
     pub fn restore(&self) -> io::Result<bool> {
         let (lock, held) = &self.lock;
         if held.exists() && inode(lock) != inode(held) {
-            // Nobody holds what stands there now.
+            // No process holds a lock on the file that is there now.
             let _ = fs::remove_file(lock);
         }
         let replaced = move_foreign(&self.dir.join("run"), &self.run, &self.run.join("moved/foreign"), is_written_meanwhile)?;
@@ -68,7 +62,7 @@ impl StateBackup {
         Ok(lost)
     }
 
-    /// Lets go of the second names: the run is over.
+    /// Removes the hard links, because the run is over.
     pub fn discard(&self) {
         let _ = fs::remove_dir_all(&self.dir);
         if let Some(change) = self.dir.parent() {
@@ -77,10 +71,7 @@ impl StateBackup {
         }
     }
 
-    /// Brings runs back whose directory was deleted while nobody watched.
-    ///
-    /// # Errors
-    /// If a link cannot be made.
+    /// Restores runs whose directory was deleted while no git-ralph was running.
     pub fn revive(store: &Store) -> io::Result<()> {
         let Ok(changes) = fs::read_dir(spares(store.root())) else { return Ok(()) };
         for change in changes.flatten() {
@@ -94,13 +85,13 @@ impl StateBackup {
     }
 }
 
-/// What others may write while an attempt is under way: the journal, which looks after itself; learnings; a request to stop; a
-/// question of another process.
+/// Files that other processes may write during an attempt: the journal, which checks itself; the learnings; a stop request; the question of
+/// another process.
 fn is_written_meanwhile(name: &str) -> bool {
     is_left_out(name) || ["journal.jsonl", "stop", "question"].iter().any(|own| name.starts_with(own)) || name == "learnings.md"
 }
 
-/// Moves everything aside in the run's directory that is not what it was: links, and files in the place of others.
+/// Moves foreign files in the run's directory aside: symbolic links, and files that replace others.
 fn move_foreign(kept: &Path, run: &Path, aside: &Path, leave_alone: fn(&str) -> bool) -> io::Result<bool> {
     let Ok(entries) = fs::read_dir(run) else { return Ok(false) };
     let Ok(known) = inodes_in(kept) else { return Ok(false) };
@@ -127,13 +118,13 @@ fn move_foreign(kept: &Path, run: &Path, aside: &Path, leave_alone: fn(&str) -> 
     Ok(found)
 }
 
-/// The names in a directory with their inodes.
+/// The names in a directory with their inode numbers.
 fn inodes_in(dir: &Path) -> io::Result<HashMap<OsString, u64>> {
     fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.file_name(), entry.ino()))).collect()
 }
 
-/// Whether a file has its second name, as far as a list of the directory tells; some file systems list other inodes than a look at
-/// the file gives.
+/// Whether a file still has its hard link, as far as the directory listings show. On some file systems, a listing has other inode numbers
+/// than `stat`.
 fn is_known(entry: &fs::DirEntry, known: &HashMap<OsString, u64>) -> bool {
     known.get(&entry.file_name()) == Some(&entry.ino()) && entry.file_type().is_ok_and(|kind| !kind.is_dir())
 }
@@ -146,7 +137,7 @@ fn spares(root: &Path) -> PathBuf {
     root.with_file_name("ralph-spare")
 }
 
-/// What has no second name in the run's directory itself. Further down, a copy of a file of the user's may have any name.
+/// Whether a name at the top of the run's directory gets no hard link. Further down, a copy of a file of the user may have any name.
 fn is_left_out(name: &str) -> bool {
     LEFT_OUT.contains(&name) || name.ends_with(".lock")
 }
@@ -171,7 +162,7 @@ fn link_all(from: &Path, to: &Path, leave_out: fn(&str) -> bool) -> io::Result<(
     Ok(())
 }
 
-/// The same for what was moved: that may be anything, of anybody, and what cannot be linked has only one name.
+/// Links files that were moved aside. They may be of any type and owner, so a file that cannot be linked is ignored.
 fn link_moved(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).into_iter().flatten().flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
@@ -185,7 +176,7 @@ fn link_moved(from: &Path, to: &Path) {
 }
 
 fn link(from: &Path, to: &Path) -> io::Result<()> {
-    // Some copies are symbolic links, and it is the link that has a second name.
+    // Some copies are symbolic links. The hard link is to the symbolic link itself.
     let Ok(meta) = from.symlink_metadata() else { return Ok(()) };
     match to.symlink_metadata() {
         Ok(other) if other.ino() == meta.ino() => return Ok(()),

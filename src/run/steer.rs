@@ -1,5 +1,5 @@
-//! Requests followed: what a request comes to is written down, then attempts that are in its way are ended. The loop and a command that
-//! finds no loop do it by the same code.
+//! Follows requests of the user: records the resulting event, then ends attempts that conflict with it. The loop and commands without a
+//! loop share this code.
 
 use anyhow::{Context, Error, Result, bail};
 
@@ -17,19 +17,19 @@ use crate::shell_word::git_ralph;
 use crate::story::{ChangeName, StoryId};
 use crate::workspace::{Notice, under_way_problem};
 
-/// What came of a request.
+/// The result of following a request.
 #[derive(Debug)]
 pub(super) enum Followed {
-    /// Its event is in the journal.
+    /// The event of the request is in the journal.
     Taken,
-    /// It has to wait for an attempt that is under way.
+    /// The request has to wait until an attempt is over.
     Waits,
-    /// It is not possible, for this reason.
+    /// The request is not possible for this reason.
     Refused(Error),
 }
 
 impl StepRunner<'_> {
-    /// Follows every request in the inbox that can be followed now; the stories are read again before, and after an edit of theirs.
+    /// Follows every request in the inbox that can be followed now. The stories are read again before, and after a request that edits them.
     pub(super) async fn take_requests(
         &self,
         inbox: Option<&mut Inbox>,
@@ -84,8 +84,8 @@ impl StepRunner<'_> {
         Ok(Followed::Taken)
     }
 
-    /// Makes ready for a checkpoint of the user's edits. In an isolated run that is a commit for the landing queue, made of the user's
-    /// checkout. Doing it twice is harmless.
+    /// Prepares the user's edits for a checkpoint. In an isolated run this makes a commit of the user's checkout for the landing queue. It
+    /// can be repeated.
     async fn gather_by_hand(&self, story: &StoryId, attempt: u32, scribe: &mut Scribe<'_>) -> Result<Option<Edits>> {
         let base = scribe.state.base.clone().context("the journal has no initial state")?;
         if self.pool.is_some() {
@@ -115,7 +115,7 @@ impl StepRunner<'_> {
     }
 }
 
-/// Why a request cannot be followed and what to type instead, if it cannot.
+/// The error for a request that cannot be followed, with hints. `None` if it can be followed.
 #[must_use]
 pub fn request_problem(answer: &Answer, wish: &Wish, change: &ChangeName) -> Option<Problem> {
     let (by, story) = match (answer, wish.story()) {
@@ -138,7 +138,7 @@ pub fn request_problem(answer: &Answer, wish: &Wish, change: &ChangeName) -> Opt
 }
 
 impl OpenRun {
-    /// Follows requests while no loop works on the run: those that were left for one, then these.
+    /// Follows requests while no loop is running: first those in the inbox, then these.
     ///
     /// # Errors
     /// A [`Problem`] if one of these is not possible, or something has to be completed first.

@@ -1,5 +1,5 @@
-//! The files of the user's that steer a run: the change file and the prompt template. What is written to them while an attempt is
-//! under way is set aside after it, for it may have been the agent.
+//! The user's files that steer a run: the change file and the prompt template. Changes that are made to them during an attempt are set
+//! aside after it, because the agent may have made them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -17,21 +17,21 @@ use crate::safe_read;
 use crate::story::StoryId;
 use crate::workspace::Notice;
 
-/// The files, and what they were before the attempt.
+/// The files, and their content before the attempt.
 #[derive(Debug)]
 pub(super) struct SteeringFiles {
     files: Vec<PathBuf>,
     run: RunDir,
-    /// What this process has seen; another process only has the copies.
+    /// The content as this process recorded it. A later process has only the copies on the disk.
     seen: RefCell<Option<Vec<Kept>>>,
 }
 
-/// A file at one moment.
+/// The state of a file at some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Kept {
-    /// Where it leads, if it is a link.
+    /// The target, if the file is a symbolic link.
     link: Option<PathBuf>,
-    /// What is in it; none if it is not there or nothing that can be read.
+    /// The content. `None` if the file does not exist or cannot be read.
     bytes: Option<Vec<u8>>,
 }
 
@@ -54,7 +54,7 @@ impl SteeringFiles {
         self.copies().join(file.file_name().unwrap_or_default())
     }
 
-    /// Remembers what the files are before an attempt, in memory and on the disk.
+    /// Records the files before an attempt, in memory and on the disk.
     pub fn keep(&self) -> Result<()> {
         let now: Vec<Kept> = self.files.iter().map(|file| Kept::of(file)).collect();
         if self.seen.borrow().as_ref() != Some(&now) || !self.copies().exists() {
@@ -69,7 +69,7 @@ impl SteeringFiles {
         Ok(())
     }
 
-    /// What the files were before the attempt that is under way; none if nobody has written that down.
+    /// The files before the attempt that is under way. `None` if they were not recorded.
     fn kept(&self) -> Option<Vec<Kept>> {
         if let Some(seen) = &*self.seen.borrow() {
             return Some(seen.clone());
@@ -82,12 +82,12 @@ impl SteeringFiles {
         self.copies().exists().then(|| self.files.iter().map(from_copy).collect())
     }
 
-    /// Takes in the user's edit of the change file. No attempt may be under way.
+    /// Writes the user's edit of the change file. No attempt may be under way.
     pub fn write_change(&self, text: &str) -> io::Result<()> {
         self.files.first().map_or(Ok(()), |file| replace(file, text.as_bytes()))
     }
 
-    /// Gives the files back what they held before the attempt; other versions go to the run's directory. Doing it twice is harmless.
+    /// Restores the files to their content before the attempt. Other versions are moved to the run's directory. This can be repeated.
     pub fn put_back(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         let Some(kept) = self.kept() else { return Ok(Vec::new()) };
         let dir = self.run.path().join("moved").join(attempt_label(story, attempt));
@@ -117,7 +117,7 @@ fn write_or_remove(path: &Path, bytes: Option<&[u8]>) -> Result<()> {
     done.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Moves what is there to a free name in `dir`; a link that was there before stays, and what it leads to is copied.
+/// Moves the file to a free name in `dir`. If it is the symbolic link from before, the link stays, and its target's content is copied.
 fn set_aside(file: &Path, kept: &Kept, dir: &Path) -> io::Result<Option<PathBuf>> {
     let Ok(meta) = file.symlink_metadata() else { return Ok(None) };
     fs::create_dir_all(dir)?;
@@ -147,7 +147,7 @@ fn give_back(file: &Path, kept: &Kept) -> io::Result<()> {
     replace(file, bytes)
 }
 
-/// Writes a file, all of it or nothing; a link to it stays one.
+/// Replaces a file atomically. If it is a symbolic link, the link stays and its target is replaced.
 pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut new = tempfile::Builder::new().prefix(".ralph-").tempfile_in(place.parent().unwrap_or(Path::new("/")))?;
@@ -193,7 +193,7 @@ mod tests {
         let mut kept = Vec::new();
         for spoil in spoil {
             spoil();
-            // A process that comes later has the copies alone.
+            // A later process has only the copies on the disk.
             files.seen.replace(None);
             kept.extend(put_back(&files));
             assert_eq!(fs::read_to_string(&file).unwrap(), "before");

@@ -1,4 +1,4 @@
-//! One step performed: what it needs, what it does, and the events that come of it.
+//! Performs one step and returns the resulting events.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +26,10 @@ use crate::process::{Stop, StopHandle, Urgency, stop_channel};
 use crate::story::{Change, Story, StoryId};
 use crate::workspace::{Notice, Workspace};
 
-/// How often a wait looks at the clock.
+/// How often a pause checks the clock.
 const TICK: Duration = Duration::from_secs(20);
 
-/// What every step needs and none of them changes.
+/// Everything that steps need and do not change.
 pub(super) struct StepRunner<'a> {
     /// The run's directory.
     pub run: &'a RunDir,
@@ -41,46 +41,46 @@ pub(super) struct StepRunner<'a> {
     pub workspace: &'a Workspace,
     /// The private clones, if the run is isolated.
     pub pool: Option<&'a Pool>,
-    /// How many attempts there are at a time.
+    /// The number of attempts at the same time.
     pub jobs: u32,
-    /// What brings the run's own files back if they are deleted.
+    /// Restores the run's own files if they are deleted.
     pub backup: &'a StateBackup,
-    /// What brings the user's files back that steer the run.
+    /// Restores the user's files that steer the run.
     pub steering: &'a SteeringFiles,
-    /// The agent; none when attempts are only completed.
+    /// The agent. `None` if attempts are only completed.
     pub agent: Option<AgentSetup<'a>>,
-    /// Where the stories are kept, if that is in the work tree.
+    /// The source of the stories, if they are not in the change file.
     pub source: Option<&'a SourcePlace>,
-    /// What children get to see.
+    /// The environment, from which that of child processes is derived.
     pub environment: &'a Environment,
-    /// Limits and gates.
+    /// The settings of the loop.
     pub settings: &'a Settings,
-    /// What makes the page of the run when its loop has ended.
+    /// Writes the report page when the loop has ended.
     pub page: Option<&'a PageMaker>,
     /// The reporter.
     pub reporter: &'a dyn Reporter,
-    /// Who may ask to stop.
+    /// The requests to stop.
     pub stop: Stop,
-    /// What agents that are at work have used so far.
+    /// The usage of the running agents.
     pub in_flight: InFlight,
     /// The attempts that this process has accepted.
     pub judged: RefCell<BTreeSet<(StoryId, u32)>>,
-    /// What ends the agents and gates that are at work, story by story.
+    /// Ends the running agents and gates, by story.
     pub agents: RunningAgents,
 }
 
-/// The agents and gates that are at work, each of which can be ended alone, by the stories that they work for.
+/// The running agents and gates, by story. Each can be ended separately.
 #[derive(Default)]
 pub(super) struct RunningAgents(RefCell<BTreeMap<StoryId, (StopHandle, Stop)>>);
 
 impl RunningAgents {
-    /// From here on what the step starts can be ended, even before it is started.
+    /// Allows the agents and gates of a step to be ended, even before they are started.
     pub fn enter(&self, step: &Step) {
         let channel = stop_channel();
         self.0.borrow_mut().extend(Self::of(step).into_iter().map(|story| (story.clone(), channel.clone())));
     }
 
-    /// The stories that a step starts an agent or gates for.
+    /// The stories that a step runs an agent or gates for.
     fn of(step: &Step) -> Vec<&StoryId> {
         match step {
             Step::Attempt { story, .. } | Step::Judge { story, .. } => vec![story],
@@ -95,7 +95,7 @@ impl RunningAgents {
         }
     }
 
-    /// What ends what is at work for one story.
+    /// The channel that ends the agent or the gates of a story.
     pub fn stop(&self, story: &StoryId) -> (StopHandle, Stop) {
         self.0.borrow().get(story).cloned().unwrap_or_else(stop_channel)
     }
@@ -107,19 +107,19 @@ impl RunningAgents {
         }
     }
 
-    /// Ends what is at work for a story, or for all stories if none is named.
+    /// Ends the agent or the gates of a story, or of all stories if none is named.
     pub fn end(&self, story: Option<&StoryId>) {
         let agents = self.0.borrow();
         agents.iter().filter(|(at, _)| story.is_none_or(|story| story == *at)).for_each(|(_, (handle, _))| handle.raise(Urgency::Now));
     }
 }
 
-/// What agents that are at work have used so far. It is kept only where there is a budget to hold it against.
+/// The usage of the running agents. It is recorded only if the run has a budget.
 #[derive(Default)]
 pub(super) struct InFlight {
     max_cost: Option<Cost>,
     max_tokens: Option<u64>,
-    /// What attempts that have ended have used.
+    /// The usage of attempts that have ended.
     before: RefCell<Usage>,
     used: RefCell<BTreeMap<StoryId, Usage>>,
 }
@@ -143,7 +143,7 @@ impl InFlight {
         self.used.borrow_mut().remove(story);
     }
 
-    /// Notes what attempts that have ended have used, and gives what those at work have used together.
+    /// Records the usage of attempts that have ended. Returns the total usage of the running agents.
     pub fn settle(&self, before: impl FnOnce() -> Usage) -> Usage {
         if self.has_budget() {
             self.before.replace(before());
@@ -151,7 +151,7 @@ impl InFlight {
         self.total()
     }
 
-    /// Whether nothing is left for the agents that are at work.
+    /// Whether the budget is used up.
     pub fn is_spent(&self) -> bool {
         self.has_budget() && Budget::spent(&self.before.borrow().plus(&self.total()), self.max_cost, self.max_tokens).is_some()
     }
@@ -161,11 +161,11 @@ impl InFlight {
     }
 }
 
-/// The directory that a step works in.
+/// The place that a step works in.
 pub(super) struct Ground {
-    /// The directory.
+    /// The workspace.
     pub workspace: Workspace,
-    /// Its number among those of the run.
+    /// The number of the workspace in the run.
     pub slot: u32,
 }
 
@@ -178,7 +178,7 @@ pub(super) struct AgentSetup<'a> {
     pub template: Option<&'a Template>,
 }
 
-/// A step with everything that it needs, cut loose from the state that goes on changing.
+/// A step with a copy of everything that it needs, because the state changes while the step runs.
 pub(super) struct Task {
     step: Step,
     pub(super) change: Change,
@@ -187,12 +187,12 @@ pub(super) struct Task {
     pub(super) gates: Gates,
     agent: String,
     pub(super) progress: Progress,
-    /// What the user advises.
+    /// The user's hints.
     pub(super) hints: Vec<String>,
     slot: u32,
-    /// The queued attempts that are to land, with their gates.
+    /// The queued attempts to land, with their gates.
     pub(super) waiting: Vec<(Waiting, Gates)>,
-    /// When a wait is over.
+    /// The end of a pause.
     until: Timestamp,
     isolated: bool,
 }
@@ -209,7 +209,7 @@ impl Task {
             order: change.order,
         };
         let progress = step.story().and_then(|story| state.stories.get(story)).cloned().unwrap_or_default();
-        // An attempt that is under way in a private clone stands on what it began from, wherever the branch is now.
+        // An attempt that is under way in a private clone keeps the base that it started from, even if the branch has moved.
         let base = match (&step, &progress.base) {
             (Step::Attempt { .. } | Step::MakeWorkspace { .. } | Step::LandQueued { .. }, _) | (_, None) => tip,
             (_, Some(base)) => Base { checkpoint: base.clone(), snapshot: base.clone() },
@@ -240,7 +240,7 @@ impl Task {
         Ok(Task { step, change, story, base, gates, agent, progress, hints, slot, waiting, until, isolated })
     }
 
-    /// What is written down before the step begins; judging, landing and rolling back follow from what is written already.
+    /// The event to record before the step begins. Judging, landing and rolling back follow from events that are already recorded.
     pub fn intent(&self) -> Option<Event> {
         match (&self.step, &self.story) {
             (Step::Attempt { story, attempt, .. }, Some(text)) => Some(Event::AttemptStarted {
@@ -311,13 +311,13 @@ impl StepRunner<'_> {
         (subject, events)
     }
 
-    /// The directory that a step works in.
+    /// The workspace for a slot.
     pub(super) fn ground(&self, slot: u32) -> Ground {
         let workspace = self.pool.map_or_else(|| self.workspace.clone(), |pool| pool.workspace(slot));
         Ground { workspace, slot }
     }
 
-    /// An attempt that waits in the queue, with the gates that it was judged by.
+    /// A queued attempt with the gates that it was judged by.
     fn waiting(&self, story: &StoryId, attempt: u32, stories: &StoryList<'_>, state: &RunState) -> Option<(Waiting, Gates)> {
         let progress = state.stories.get(story)?;
         let text = stories.story(story).cloned().unwrap_or_else(|| Story::stand_in(story));
@@ -353,12 +353,13 @@ impl StepRunner<'_> {
                 let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
                 let lost = self.backup.restore().context("cannot restore the run's files")?;
                 if lost {
-                    // A second name holds what was written to the first one: the records have to be looked at again.
+                    // The backup is a hard link, so it has everything that the agent wrote to the file. The records must be checked again.
                     self.workspace.expect_foreign_writes();
                 }
                 let lost = lost.then_some(Notice::StateRestored {});
                 let mut events: Vec<Event> = footing.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
-                // From here on nothing that the agent has written decides how it is judged and landed.
+                // From here on, nothing that the agent has written to settings, hooks or files of the run influences how its attempt is
+                // judged and landed.
                 events.extend(self.put_steering_back(story, *attempt).await?);
                 events.extend(ended);
                 Ok(events)
@@ -369,7 +370,7 @@ impl StepRunner<'_> {
                 self.judge(story, *attempt, verdict, task).await
             }
             Step::Land { story, attempt } => {
-                // Its source may have dropped the story meanwhile; it is done all the same.
+                // The story may have been removed from its source meanwhile. It is done nevertheless.
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
                 match self.judge_again(task, story, *attempt).await? {
                     Again::Green(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
@@ -393,21 +394,21 @@ impl StepRunner<'_> {
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
                 return self.judge_promise(&text, attempt, task).await;
             }
-            // The story is no longer in its source: the attempt counts as interrupted.
+            // The story is no longer in its source, so the attempt counts as interrupted.
             Verdict::Promised if task.story.is_none() => Outcome::Interrupted,
             Verdict::Promised => return self.judge_promise(task.story()?, attempt, task).await,
         };
         Ok(vec![verdict(story, attempt, Some(outcome))])
     }
 
-    /// An attempt that an earlier process accepted and did not land: anybody may have written to its files since, so its gates run again.
+    /// Runs the gates of an attempt again that an earlier process accepted but did not land. Its files may have changed since.
     async fn judge_again(&self, task: &Task, story: &StoryId, attempt: u32) -> Result<Again> {
         let is_known = self.judged.borrow().contains(&(story.clone(), attempt));
         let Some(text) = task.story.as_ref().filter(|_| !is_known && !task.gates.is_empty() && task.progress.by_hand.is_none()) else {
             return Ok(Again::Green(Vec::new()));
         };
         if self.pool.is_none() && self.branch.repo.refs().await?.get(&self.branch.names.branch()) != Some(&task.base.checkpoint) {
-            // It has landed already; only the journal does not say so yet.
+            // The attempt has already landed, but the journal lacks the event.
             return Ok(Again::Green(Vec::new()));
         }
         let (mut events, outcome) = self.run_gates(&self.ground(task.slot), text, attempt, &task.gates, "").await?;
@@ -423,7 +424,7 @@ impl StepRunner<'_> {
         })
     }
 
-    /// The gates decide, on what would land.
+    /// Runs the gates on exactly the files that would land.
     async fn judge_promise(&self, story: &Story, attempt: u32, task: &Task) -> Result<Vec<Event>> {
         let ground = self.ground(task.slot);
         let gathered = if self.pool.is_some() {
@@ -440,7 +441,7 @@ impl StepRunner<'_> {
         let (gated, outcome) = self.run_gates(&ground, story, attempt, &task.gates, "").await?;
         let mut events: Vec<Event> = brought.into_iter().chain(gated).collect();
         if !task.gates.is_empty() && self.pool.is_none() {
-            // A gate runs what the agent has written.
+            // A gate may run code that the agent has written.
             events.extend(self.put_steering_back(&story.id, attempt).await?);
         }
         if outcome.is_none() {
@@ -451,7 +452,7 @@ impl StepRunner<'_> {
         Ok(events)
     }
 
-    /// Settings, hooks and files that steer the run are what they were before the attempt.
+    /// Restores the settings, hooks and files that steer the run to their state before the attempt.
     async fn put_steering_back(&self, story: &StoryId, attempt: u32) -> Result<Vec<Event>> {
         self.workspace.restore_records()?;
         let mut notices = self.steering.put_back(story, attempt)?;
@@ -459,7 +460,7 @@ impl StepRunner<'_> {
         Ok(notices.into_iter().map(|notice| Event::Noticed { notice }).collect())
     }
 
-    /// Waits, in steps, so that a clock that is set or a machine that sleeps does not make it longer.
+    /// Waits in short steps, so that the wait ends on time even if the clock is set or the machine sleeps.
     async fn pause(&self, story: &StoryId, until: Timestamp) -> Vec<Event> {
         let mut stop = self.stop.clone();
         while let Ok(left) = Duration::try_from(until.duration_since(Timestamp::now())) {
@@ -475,7 +476,7 @@ impl StepRunner<'_> {
         vec![Event::PauseEnded { story: story.clone() }]
     }
 
-    /// The user's own commands that are told of the end of stories and of the loop.
+    /// The user's commands that are called when a story or the loop ends.
     pub fn callbacks(&self) -> Callbacks {
         let command = |setting: &Option<Setting<String>>| setting.as_ref().map(|setting| setting.value.clone());
         let change = ("RALPH_CHANGE", self.run.change.as_str().into());
@@ -489,18 +490,18 @@ impl StepRunner<'_> {
         }
     }
 
-    /// The message of a checkpoint: a hook may have edited it.
+    /// The commit message of a checkpoint. A hook may have edited it.
     fn message(&self, story: &Story, attempt: u32, gates: &Gates, progress: &Progress) -> String {
         let edited = gates.hooks.then(|| std::fs::read_to_string(self.message_file(story, attempt)).ok()).flatten();
         edited.unwrap_or_else(|| self.usual_message(story, attempt, progress.by_hand.as_ref()))
     }
 
-    /// The message of a checkpoint as the settings have it.
+    /// The commit message of a checkpoint according to the settings.
     pub(super) fn usual_message(&self, story: &Story, attempt: u32, note: Option<&Note>) -> String {
         self.branch.names.checkpoint_message(story, attempt, &self.settings.subject.value, note)
     }
 
-    /// What an attempt that has changed nothing comes to; the user may say that a story is done without any change.
+    /// How an attempt without changes is handled. The user may declare a story as done without any change.
     pub(super) fn on_empty(&self, progress: &Progress) -> EmptyDiff {
         if progress.by_hand.is_some() { EmptyDiff::Warn } else { self.settings.empty_diff.value }
     }
@@ -528,7 +529,7 @@ impl StepRunner<'_> {
         })
     }
 
-    /// The marks of a story that lands are part of its checkpoint.
+    /// Sets the marks of a story that lands. They are part of its checkpoint.
     fn set_marks(&self, story: &StoryId, attempt: u32) -> Vec<Event> {
         self.source.map(|source| set_marks(source, self.run, story, attempt)).unwrap_or_default()
     }
@@ -544,13 +545,13 @@ impl StepRunner<'_> {
     }
 }
 
-/// What came of judging an attempt again.
+/// The result of judging an attempt again: whether the gates passed or failed.
 enum Again {
     Green(Vec<Event>),
     Red(Vec<Event>),
 }
 
-/// A checkpoint that changes nothing is worth a look.
+/// The notice about a checkpoint without changes.
 pub(super) fn empty_notice(story: &StoryId, progress: &Progress) -> Notice {
     let story = story.clone();
     if progress.by_hand.is_some() { Notice::EmptyByHand { story } } else { Notice::EmptyCheckpoint { story } }

@@ -1,4 +1,4 @@
-//! `git ralph stop`: a file in the run's directory that the loop looks for.
+//! The request of `git ralph stop`: a file in the run's directory that the loop polls.
 
 use std::fs;
 use std::io;
@@ -10,20 +10,17 @@ use crate::{safe_read, safe_write};
 
 const POLL: Duration = Duration::from_millis(200);
 
-/// What is asked of the loop.
+/// How the loop should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopRequest {
-    /// Stop when the attempt that is under way has ended.
+    /// Stop when the current attempt has ended.
     AfterAttempt,
-    /// End the attempt that is under way.
+    /// End the current attempt.
     Now,
 }
 
 impl StopRequest {
-    /// Leaves the request where the loop finds it.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
+    /// Writes the request to the file that the loop polls.
     pub fn leave(self, file: &std::path::Path) -> io::Result<()> {
         let word = match self {
             StopRequest::AfterAttempt => "after-attempt\n",
@@ -35,7 +32,7 @@ impl StopRequest {
     }
 }
 
-/// Passes requests on for as long as it is polled.
+/// Passes requests on, for as long as the future is polled.
 pub async fn watch(file: PathBuf, handle: StopHandle) {
     let mut ticks = tokio::time::interval(POLL);
     loop {

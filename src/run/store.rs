@@ -1,4 +1,4 @@
-//! Where runs are kept: `<git common dir>/ralph/runs/<change>/<number>/`.
+//! The files of git-ralph in a repository. Runs are in `<git common dir>/ralph/runs/<change>/<number>/`.
 
 use std::fs;
 use std::io;
@@ -12,23 +12,23 @@ use crate::config::SCHEMA_FILE;
 use crate::story::{ChangeName, StoryId};
 use crate::vault::{self, Vault};
 
-/// A longer journal takes longer to verify than to read.
+/// Longer journals are verified only for commands that decide something, because verifying takes longer than reading.
 const LONG: u64 = 32 * 1024 * 1024;
 
-/// Everything git-ralph keeps for a repository.
+/// All files that git-ralph keeps for a repository.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
-    /// Where the vaults of its runs are.
+    /// The directory with the vaults of its runs.
     vaults: Option<PathBuf>,
-    /// Whether what is read is decided upon, so that even the longest journal is verified.
+    /// Whether a command decides something based on the journals. Then even the longest journal is verified.
     deciding: bool,
 }
 
 /// The directory of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
-    /// The change.
+    /// The name of the change.
     pub change: ChangeName,
     /// The number of the run.
     pub number: u32,
@@ -44,14 +44,14 @@ impl Store {
         Store { root, vaults: None, deciding: false }
     }
 
-    /// The same, with the vaults below a state directory.
+    /// The same store, with the vaults below a state directory.
     #[must_use]
     pub fn with_state_home(mut self, state_home: Option<&Path>) -> Self {
         self.vaults = state_home.zip(self.root.parent()).map(|(home, common_dir)| vault::of_repository(home, common_dir));
         self
     }
 
-    /// The same, for a command that decides something by what it reads.
+    /// The same store, for a command that decides something based on the journals.
     #[must_use]
     pub fn for_decisions(self) -> Self {
         Store { deciding: true, ..self }
@@ -63,19 +63,19 @@ impl Store {
         RunDir { change: change.clone(), number, path, vault, deciding: self.deciding }
     }
 
-    /// Where the process that has the lock of a work tree is written down, outside of the repository.
+    /// The file outside of the repository that names the process with the lock of a work tree.
     #[must_use]
     pub fn owner_file(&self, worktree: &str) -> Option<PathBuf> {
         Some(self.vaults.as_ref()?.join("owners").join(worktree))
     }
 
-    /// The directory itself.
+    /// The directory of the store.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The file that configures a change.
+    /// The change file.
     #[must_use]
     pub fn change_file(&self, change: &ChangeName) -> PathBuf {
         self.root.join(format!("{change}.toml"))
@@ -87,25 +87,25 @@ impl Store {
         self.root.join(SCHEMA_FILE)
     }
 
-    /// Where the user's edit of a change file is until it can be understood.
+    /// The file with the user's edit of a change file until the edit can be parsed.
     #[must_use]
     pub fn edit_file(&self, change: &ChangeName) -> PathBuf {
         self.root.join("edit").join(format!("{change}.toml"))
     }
 
-    /// A prompt template of the user's own.
+    /// The user's own prompt template.
     #[must_use]
     pub fn prompt_file(&self) -> PathBuf {
         self.root.join("prompt.md")
     }
 
-    /// The file that locks a work tree.
+    /// The lock file of a work tree.
     #[must_use]
     pub fn lock_file(&self, worktree: &str) -> PathBuf {
         self.root.join("locks").join(worktree)
     }
 
-    /// The process that is at work on a run, wherever it is asked from.
+    /// The process that is working on a run, from whatever work tree this is asked.
     #[must_use]
     pub fn owner(&self, state: &RunState) -> Option<u32> {
         let opening = state.opening.as_ref().filter(|_| !state.is_closed())?;
@@ -114,10 +114,7 @@ impl Store {
         Lock::owner(&self.lock_file(&name)).or_else(noted)
     }
 
-    /// The changes that have a file, in alphabetical order.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// The changes that have a change file, in alphabetical order.
     pub fn changes(&self) -> Result<Vec<ChangeName>> {
         let mut names: Vec<ChangeName> =
             entries(&self.root)?.into_iter().filter_map(|name| name.strip_suffix(".toml")?.parse().ok()).collect();
@@ -125,10 +122,7 @@ impl Store {
         Ok(names)
     }
 
-    /// The changes that have ever been run.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// The changes that have ever been run, in alphabetical order.
     pub fn changes_with_runs(&self) -> Result<Vec<ChangeName>> {
         let mut names: Vec<ChangeName> = entries(&self.root.join("runs"))?.into_iter().filter_map(|name| name.parse().ok()).collect();
         names.sort();
@@ -136,9 +130,6 @@ impl Store {
     }
 
     /// The runs of a change, oldest first.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
     pub fn runs(&self, change: &ChangeName) -> Result<Vec<RunDir>> {
         let dir = self.root.join("runs").join(change.as_str());
         let mut numbers: Vec<u32> = entries(&dir)?.into_iter().filter_map(|name| name.parse().ok()).collect();
@@ -148,9 +139,6 @@ impl Store {
     }
 
     /// The last run of a change, with its state.
-    ///
-    /// # Errors
-    /// If its journal cannot be read.
     pub fn last(&self, change: &ChangeName) -> Result<Option<(RunDir, RunState)>> {
         let Some(run) = self.runs(change)?.pop() else { return Ok(None) };
         let state = run.state()?;
@@ -158,9 +146,6 @@ impl Store {
     }
 
     /// Every open run, with its state.
-    ///
-    /// # Errors
-    /// If a journal cannot be read.
     pub fn open_runs(&self) -> Result<Vec<(RunDir, RunState)>> {
         let mut open = Vec::new();
         for change in self.changes_with_runs()? {
@@ -169,10 +154,7 @@ impl Store {
         Ok(open)
     }
 
-    /// Makes the directory of the next run of a change.
-    ///
-    /// # Errors
-    /// If it cannot be created.
+    /// Creates the directory of the next run of a change.
     pub fn create(&self, change: &ChangeName) -> Result<RunDir> {
         let dir = self.root.join("runs").join(change.as_str());
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -185,63 +167,60 @@ impl Store {
 }
 
 impl RunDir {
-    /// The directory itself.
+    /// The directory of the run.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file that events are appended to.
+    /// The journal file.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.path.join("journal.jsonl")
     }
 
-    /// The file by which another process asks the loop to stop.
+    /// The file with a request of another process to stop the loop.
     #[must_use]
     pub fn stop_file(&self) -> PathBuf {
         self.path.join("stop")
     }
 
-    /// What the source of the stories was before an attempt.
+    /// The copy of the source that was made before an attempt.
     #[must_use]
     pub fn source_copy(&self, story: &StoryId, attempt: u32) -> PathBuf {
         self.attempt(story, attempt).join("source")
     }
 
-    /// What an attempt had made of the source.
+    /// The agent's version of the source, if the earlier version was restored.
     #[must_use]
     pub fn source_aside(&self, story: &StoryId, attempt: u32) -> PathBuf {
         self.attempt(story, attempt).join("source.agent")
     }
 
-    /// The source of an isolated run as the run's branch has it.
+    /// The source files of an isolated run, from the run's branch.
     #[must_use]
     pub fn source_view(&self) -> PathBuf {
         self.path.join("source")
     }
 
-    /// What attempts and stories leave for those after them.
+    /// The learnings that agents write for later attempts and stories.
     #[must_use]
     pub fn learnings(&self) -> PathBuf {
         self.path.join("learnings.md")
     }
 
-    /// Where prompt and transcript of an attempt are.
+    /// The directory with the prompt and transcript of an attempt.
     #[must_use]
     pub fn attempt(&self, story: &StoryId, attempt: u32) -> PathBuf {
         self.path.join(RunDir::attempt_below(story, attempt))
     }
 
-    /// The same, from the run's directory on.
+    /// The same directory, relative to the run's directory.
     pub(super) fn attempt_below(story: &StoryId, attempt: u32) -> PathBuf {
         Path::new("attempts").join(story.as_component()).join(attempt.to_string())
     }
 
-    /// The state that the journal adds up to.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The fold of the events in the journal.
     pub fn state(&self) -> Result<RunState> {
         let mut state = RunState::default();
         let read = self.replay(|record| state.apply(&record.event));
@@ -254,26 +233,20 @@ impl RunDir {
         read.map(|()| state)
     }
 
-    /// Hands every event to `each` that can be believed. A journal that is too long to be verified for a mere look is read as it is.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// Calls `each` with every event that can be trusted. A long journal is not verified if no command decides anything based on it.
     pub fn replay(&self, each: impl FnMut(&Record)) -> Result<()> {
         let long = || self.journal().symlink_metadata().is_ok_and(|meta| meta.len() > LONG);
         let vault = self.vault.as_ref().filter(|_| self.deciding || !long());
         journal::replay(&self.journal(), vault, each).map(drop)
     }
 
-    /// What is kept of the run outside of the repository.
+    /// The vault of the run.
     #[must_use]
     pub fn vault(&self) -> Option<&Vault> {
         self.vault.as_ref()
     }
 
-    /// The journal, to append to, and the state that it adds up to.
-    ///
-    /// # Errors
-    /// If it cannot be read or written.
+    /// Opens the journal to append to it, and replays it.
     pub fn open(&self) -> Result<TakenUp> {
         Journal::open(&self.journal(), self.vault.clone())
     }

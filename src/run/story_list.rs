@@ -1,4 +1,4 @@
-//! The stories as the loop sees them: read again when their source changes, and what has come and gone is told.
+//! The stories as the loop sees them: reads them again when their source changes, and records which were added, removed or changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,18 @@ use super::{Activity, ChangeReader, Event, LoadedChange, Outline, RunState};
 use crate::story::source::Kind;
 use crate::story::{Change, Story, StoryId};
 
-/// The stories as their source had them last.
+/// The stories as they were last read.
 pub(super) struct StoryList<'a> {
     change: Change,
-    /// The only ones that are counted; empty means all.
+    /// The only stories to count. Empty means all.
     only: Vec<StoryId>,
-    /// Where they are read again; none for a list that stays as it is.
+    /// Reads the stories again. `None` for a list that does not change.
     feed: Option<Feed<'a>>,
-    /// Number of leading stories that are done. The loop never reopens one, so they are skipped, and the cost per story stays
-    /// constant.
+    /// Number of leading stories that are done. The loop never reopens one, so they are skipped, and the cost per story stays constant.
     passed: usize,
 }
 
-/// Where the stories come from; what cannot be read now is complained about once.
+/// Reads the stories from their source. An error is reported once.
 struct Feed<'a> {
     reader: &'a ChangeReader,
     loaded: LoadedChange,
@@ -30,7 +29,7 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// The change as it is now; none if it is what it was.
+    /// The current change. `None` if it has not changed.
     fn read(&mut self) -> Result<Option<Change>> {
         let Some(loaded) = self.reader.reload(&self.loaded)? else { return Ok(None) };
         let change = loaded.change(self.kind)?;
@@ -40,27 +39,27 @@ impl Feed<'_> {
 }
 
 impl<'a> StoryList<'a> {
-    /// Stories that are read again while the loop runs; `kind` is that of their source.
+    /// Stories that are read again while the loop runs. `kind` is the kind of their source.
     pub fn new(change: Change, reader: &'a ChangeReader, loaded: LoadedChange, kind: Option<Kind>) -> Self {
         StoryList { change, only: Vec::new(), feed: Some(Feed { reader, loaded, kind, complaint: None }), passed: 0 }
     }
 
-    /// The same, of which only these are worked on and counted.
+    /// The same list, of which only these stories are worked on and counted.
     pub fn selecting(self, only: &[StoryId]) -> Self {
         StoryList { only: only.to_vec(), ..self }
     }
 
-    /// Stories as they are.
+    /// A list that is not read again.
     pub fn fixed(change: Change) -> Self {
         StoryList { change, only: Vec::new(), feed: None, passed: 0 }
     }
 
-    /// What is told about the change as a whole.
+    /// The change with all stories.
     pub fn change(&self) -> &Change {
         &self.change
     }
 
-    /// The stories without those at the beginning that are done: the machine would only pass them over.
+    /// The stories without the leading ones that are done, which the state machine would only skip.
     pub fn remaining(&self) -> &[Story] {
         &self.change.stories[self.passed..]
     }
@@ -72,7 +71,7 @@ impl<'a> StoryList<'a> {
     pub async fn reload(&mut self, scribe: &mut Scribe<'_>) -> Result<()> {
         let Some(feed) = &mut self.feed else { return Ok(()) };
         if scribe.state.is_busy() && !scribe.state.is_isolated() {
-            // The agent can write to it: nothing is looked at before its attempt is settled.
+            // The agent can write to the source, so it is not read before the attempt is over.
             return Ok(());
         }
         match feed.read().map_err(|error| format!("{error:#}")) {
@@ -112,7 +111,7 @@ impl<'a> StoryList<'a> {
         (selected.iter().filter(|story| state.is_done(story)).count(), selected.len())
     }
 
-    /// How many stories are done behind one that is not.
+    /// How many stories are done after the first one that is not.
     fn done_further_on(&self, state: &RunState) -> usize {
         if state.landed_or_believed() <= self.passed {
             return 0;
@@ -121,7 +120,7 @@ impl<'a> StoryList<'a> {
     }
 }
 
-/// What stories came and went, and which are told in other words.
+/// The event about stories that were added, removed or changed, if there are any.
 fn difference(known: &Change, now: &Change) -> Option<Event> {
     let missing = |from: &Change, of: &Change| -> Vec<StoryId> {
         let known: BTreeSet<&StoryId> = from.stories.iter().map(|story| &story.id).collect();

@@ -1,4 +1,4 @@
-//! What an attempt printed, read back as far as it is there: what the agent said and did, and what it used up.
+//! Reads the transcript of an attempt: what the agent said and did, and its usage. The transcript may still be growing.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -10,10 +10,10 @@ use crate::agent::{Format, Reader, Said, Usage};
 use crate::process::Exit;
 
 const PIECE: usize = 64 * 1024;
-/// A longer line of plain text is told in pieces.
+/// Longer lines of plain text are reported in pieces.
 const LONGEST_LINE: u64 = 64 * 1024;
 
-/// The standard output of an attempt, which may still grow.
+/// The standard output of an attempt. It may still be growing.
 #[derive(Debug)]
 pub struct Transcript {
     file: BufReader<File>,
@@ -23,31 +23,22 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Opens the file that an attempt's standard output went to.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
+    /// Opens the file with the standard output of an attempt.
     pub fn open(stdout: &Path, format: Format) -> io::Result<Self> {
         let file = BufReader::with_capacity(PIECE, File::open(stdout)?);
         Ok(Transcript { file, format, reader: Reader::new(format), line: Vec::new() })
     }
 
-    /// Tells what has been added since the last time; of a line of plain text only when it is whole.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Reports everything that was added since the last call. A line of plain text is reported only when it is complete.
     pub fn more(&mut self, each: &mut dyn FnMut(Said<'_>)) -> io::Result<()> {
         if self.format.is_structured() { self.feed(each) } else { self.more_lines(each) }
     }
 
-    /// Tells what is left: nothing will be added any more.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Reports the rest, when nothing will be added any more.
     pub fn rest(&mut self, each: &mut dyn FnMut(Said<'_>)) -> io::Result<()> {
         self.more(each)?;
         if self.format.is_structured() && self.reader.may_go_on() {
-            // The client was called in another way and printed text after all.
+            // The client printed plain text instead of its structured format, so everything is read again as text.
             self.file.rewind()?;
             self.more_lines(each)?;
         }
@@ -55,16 +46,13 @@ impl Transcript {
         Ok(())
     }
 
-    /// What the agent used up by all that it printed.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// The usage of the agent, according to its whole output.
     pub fn usage(mut self) -> io::Result<Usage> {
         self.feed(&mut |_| {})?;
         Ok(self.reader.finish(&Exit::Interrupted, &Zoned::now()).usage)
     }
 
-    /// Feeds the reader; what it takes for plain text may be half a line of a structured stream, and is not told.
+    /// Feeds the reader. Until the structured format is recognised, text may be half of a structured line, so it is not reported.
     fn feed(&mut self, each: &mut dyn FnMut(Said<'_>)) -> io::Result<()> {
         let mut buffer = vec![0; PIECE];
         loop {
@@ -101,7 +89,7 @@ impl Transcript {
     }
 }
 
-/// Something said that outlives the piece it was in.
+/// A copy of something that the agent said or did, which outlives the buffer.
 enum Owned {
     Text(String),
     Tool(String, String),

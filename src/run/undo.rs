@@ -1,4 +1,4 @@
-//! Undoing: which checkpoints are taken back is decided and written down, then it is done. One that was interrupted is completed.
+//! Undoes checkpoints: decides which ones, records that, and then removes them. An undo that was interrupted is completed.
 
 use anyhow::{Context, Result, bail};
 
@@ -8,12 +8,12 @@ use crate::story::StoryId;
 use crate::workspace::Notice;
 
 impl OpenRun {
-    /// Takes back the last checkpoint, or all behind that of a story.
+    /// Removes the last checkpoint, or all checkpoints after the one of a story.
     ///
     /// # Errors
     /// A [`Problem`] if there is nothing to undo, or something else is half done.
     pub async fn undo(&mut self, to: Option<&StoryId>) -> Result<()> {
-        // Repeating an undo that was interrupted means that one, not one more.
+        // Repeating an interrupted undo completes it. It does not undo another checkpoint.
         if self.complete_undo().await? && to.is_none_or(|story| self.plan_undo(Some(story)).is_err()) {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl OpenRun {
         self.complete_undo().await.map(drop)
     }
 
-    /// Completes an undo that is written down as begun; says whether there was one.
+    /// Completes an undo that was recorded as begun. Returns whether there was one.
     pub(super) async fn complete_undo(&mut self) -> Result<bool> {
         let Some((to, stories)) = self.state.undoing.clone() else { return Ok(false) };
         let taken = if self.state.is_isolated() {

@@ -1,4 +1,4 @@
-//! What is wanted of a loop: who works, on what, within which limits.
+//! The parameters of a loop: the agent, the stories and the limits.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::config::{GitConfig, Origin, Settings};
 use crate::runner::Runner;
 use crate::story::{Change, Order, Story, StoryId};
 
-/// How long a runner has to end what it started when the user quits at once.
+/// How much time a runner has to end its programs when the user quits at once.
 const RUNNER_GRACE: Duration = Duration::from_secs(3);
 
-/// What is wanted of a loop.
+/// The parameters of a loop.
 pub struct Work {
-    /// Limits, gates, the agent.
+    /// All settings, such as limits and gates.
     pub settings: Settings,
-    /// Who works.
+    /// The agent.
     pub agent: Agent,
     /// The user's own prompt template.
     pub template: Option<Template>,
-    /// The stories that it is about.
+    /// The stories to work on. Empty means all.
     pub only: Vec<StoryId>,
     /// How many stories to land.
     pub limit: Option<u32>,
 }
 
 impl Work {
-    /// The rules that the machine is held to.
+    /// The rules for the state machine.
     #[must_use]
     pub fn policy(&self, is_isolated: bool) -> Policy {
         let settings = &self.settings;
@@ -52,7 +52,7 @@ impl Work {
         }
     }
 
-    /// What the journal keeps of all this, for looking back.
+    /// The conditions of the loop, for the journal.
     #[must_use]
     pub fn conditions(&self, git: String, config: &GitConfig, change: &Change) -> Conditions {
         let origin = |origin: &Origin| (*origin != Origin::Default).then(|| origin.to_string());
@@ -69,19 +69,20 @@ impl Work {
         }
     }
 
-    /// How long agents and gates have to end when the user quits at once. A runner that is killed leaves what it started elsewhere.
+    /// How much time agents and gates have to end when the user quits at once. A runner that is killed would leave its programs running
+    /// elsewhere.
     pub(super) fn quit_grace(&self) -> Duration {
         let has_runner = !Runner::of_agents(&self.settings).is_none() || !Runner::of_gates(&self.settings).is_none();
         if has_runner { RUNNER_GRACE } else { Duration::ZERO }
     }
 
-    /// Whether attempts shall work in private clones.
+    /// Whether attempts should work in private clones.
     #[must_use]
     pub fn wants_isolation(&self) -> bool {
         self.settings.wants_isolation()
     }
 
-    /// The prompt of a story's first attempt, before anything has been learnt.
+    /// The prompt of a story's first attempt, without learnings.
     ///
     /// # Errors
     /// If the template cannot be rendered.
@@ -93,7 +94,7 @@ impl Work {
             .render()
     }
 
-    /// Renders every prompt once: a template that cannot be rendered is noticed before anything is touched.
+    /// Renders every prompt once, so that an error in the template is noticed before anything is touched.
     ///
     /// # Errors
     /// If one cannot be rendered.

@@ -35,7 +35,8 @@ impl Branch {
     /// Resets the branch and the work tree to `to`. After a kill at any point, repeating it gives the same result.
     ///
     /// # Errors
-    /// A [`Problem`](crate::error::Problem) if HEAD is elsewhere or a git operation is under way. If git fails, everything is saved by then.
+    /// A [`Problem`](crate::error::Problem) if HEAD is elsewhere or a git operation is under way. If git fails, everything is saved by
+    /// then.
     pub async fn undo(&self, workspace: &Workspace, to: &Oid, stories: &[StoryId], base: &Base) -> Result<TakenBack> {
         workspace.recover_switch().await?;
         let refs = self.repo.refs().await?;

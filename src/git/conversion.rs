@@ -1,4 +1,4 @@
-//! What git changes in a file between the work tree and its objects: line ends, filters, encodings.
+//! Determines how git converts a file between the work tree and its objects: line endings, filters, encodings.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use anyhow::{Context, Result};
 use super::repo::path_of;
 use super::{Oid, PathChange, Repo};
 
-/// Words of attribute files that make git change bytes; `binary` and the like only keep it from doing so.
+/// Words in attribute files that make git convert content. Others, such as `binary`, only keep it from doing so.
 const CONVERTING: [&[u8]; 6] = [b"text", b"eol", b"crlf", b"ident", b"filter", b"encoding"];
-/// Files that a program, a keyword or an encoding stands between, whatever their line ends are.
+/// A pathspec for the files that have a filter, `ident` or an encoding, whatever their line endings.
 const FILTERED: &str = ":(top,exclude,attr:!filter !ident !working-tree-encoding)";
 
 /// The mode of a submodule in an index.
 const GITLINK: u32 = 0o160_000;
 
-/// Line ends that are the same all through a file.
+/// Line endings that are uniform throughout a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnds {
     /// `\n`.
@@ -26,7 +26,7 @@ pub enum LineEnds {
 }
 
 impl LineEnds {
-    /// The same text with these line ends.
+    /// Converts text to these line endings.
     #[must_use]
     pub fn applied(self, bytes: &[u8]) -> Vec<u8> {
         let mut text = Vec::with_capacity(bytes.len());
@@ -41,19 +41,19 @@ impl LineEnds {
     }
 }
 
-/// What the configuration says about line ends.
+/// The configuration of line endings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversion {
-    /// `core.autocrlf`: none if it is false.
+    /// The value of `core.autocrlf`; none if it is false.
     automatic: Option<LineEnds>,
-    /// Whether `core.eol` asks for `\r\n` in texts.
+    /// Whether `core.eol` is `crlf`.
     crlf_in_texts: bool,
-    /// Whether attributes are set for this user or repository, outside of the work tree.
+    /// Whether there are attributes outside of the work tree, for the user or the repository.
     attributes: bool,
 }
 
 impl Conversion {
-    /// The same as settings, so that nobody can change them on the way.
+    /// The same as settings for the command line, so that later changes to the configuration have no effect.
     #[must_use]
     pub fn settings(self) -> [String; 2] {
         let automatic = match self.automatic {
@@ -64,13 +64,13 @@ impl Conversion {
         [format!("core.autocrlf={automatic}"), format!("core.eol={}", if self.crlf_in_texts { "crlf" } else { "native" })]
     }
 
-    /// Whether any file may be converted; what the attribute files of the work tree say is not known here.
+    /// Whether any file may be converted, apart from the attribute files in the work tree, which are not considered here.
     #[must_use]
     pub fn is_possible(self) -> bool {
         self.automatic.is_some() || self.attributes
     }
 
-    /// The line ends that a checkout gives to a text of nothing but `\n`, by its attributes as `ls-files --eol` prints them.
+    /// The line endings that a checkout gives to a text with `\n` only. `attributes` are as `ls-files --eol` prints them.
     fn written(self, attributes: &str) -> LineEnds {
         let is = |word| attributes.split(' ').any(|attribute| attribute == word);
         let crlf = match self.automatic {
@@ -81,28 +81,25 @@ impl Conversion {
     }
 }
 
-/// A tracked file that a checkout would write with other bytes than those that it has.
+/// A tracked file for which a checkout would write different bytes than it has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlike {
     /// The path from the top of the work tree.
     pub path: PathBuf,
     /// The object in the index.
     pub oid: Oid,
-    /// What it takes to get its bytes from what a checkout writes; none if only a copy does.
+    /// The line endings that turn the output of a checkout into the file's bytes; none if only a copy can restore them.
     pub ends: Option<LineEnds>,
 }
 
-/// Whether the text of an attribute file makes git change bytes.
+/// Whether the text of an attribute file makes git convert content.
 #[must_use]
 pub fn attributes_convert(text: &[u8]) -> bool {
     CONVERTING.iter().any(|word| memchr::memmem::find(text, word).is_some())
 }
 
 impl Repo {
-    /// What the configuration says about line ends, and whether there are attributes outside of the work tree.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// Reads the configuration of line endings, and whether there are attributes outside of the work tree.
     pub async fn conversion(&self) -> Result<Conversion> {
         let answer = self.git.call(["config", "-z", "--get-regexp", r"^core\.(autocrlf|eol|attributesfile)$"]).answer().await?;
         let mut conversion = Conversion::default();
@@ -116,7 +113,7 @@ impl Repo {
                 ("core.autocrlf", "true" | "yes" | "on" | "1") => conversion.automatic = Some(LineEnds::CrLf),
                 ("core.autocrlf", _) => conversion.automatic = None,
                 ("core.eol", value) => conversion.crlf_in_texts = value == "crlf",
-                // Where `~` is, git knows best; that one is named at all is reason enough to look at every file.
+                // git would have to expand `~` in the path. That the setting exists is reason enough to check every file.
                 ("core.attributesfile", _) => conversion.attributes = true,
                 _ => {}
             }
@@ -125,30 +122,21 @@ impl Repo {
         Ok(conversion)
     }
 
-    /// The paths of an index whose files have another size or time than it remembers.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The paths of an index whose files differ in size or time from the index.
     pub async fn touched(&self, index: &Path) -> Result<Vec<PathBuf>> {
         let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
         let output = self.git.call(args).index(index).working().output().await?;
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
-    /// Every entry of an index, as something new.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Every entry of an index, as an addition.
     pub async fn entries(&self, index: &Path) -> Result<Vec<PathChange>> {
         let output = self.git.call(["ls-files", "-z", "-s"]).index(index).working().output().await?;
         let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
         entries.map(|entry| staged(entry).map(|file| PathChange::added(path_of(file.rest), file.mode, file.oid))).collect()
     }
 
-    /// Those of these paths that are submodules in an index.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The paths among these that are gitlinks in an index.
     pub async fn gitlinks(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let args = ["--literal-pathspecs", "ls-files", "-z", "-s", "--"].map(OsStr::new);
         let call = self.git.call(args.into_iter().chain(paths.iter().map(|path| path.as_os_str())));
@@ -157,10 +145,7 @@ impl Repo {
         Ok(entries.into_iter().filter(|entry| entry.mode == GITLINK).map(|entry| path_of(entry.rest)).collect())
     }
 
-    /// The files of an index that a checkout would write with other bytes, or may: what a filter makes of them is not tried.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The files of an index for which a checkout would write different bytes, or might: filters are not run to find out.
     pub async fn unlike_checkout(&self, index: &Path, conversion: Conversion) -> Result<Vec<Unlike>> {
         let output = self.git.call(["ls-files", "-z", "-s", "--eol"]).index(index).working().output().await?;
         let mut unlike = Vec::new();
@@ -173,7 +158,7 @@ impl Repo {
                 ("lf", "lf", LineEnds::Lf) | ("lf", "crlf", LineEnds::CrLf) => continue,
                 ("lf", "lf", LineEnds::CrLf) => Some(LineEnds::Lf),
                 ("lf", "crlf", LineEnds::Lf) => Some(LineEnds::CrLf),
-                // What is set to be text is converted even where git would take it for something else.
+                // A file with the attribute `text` is converted even if its content looks binary.
                 ("-text" | "mixed" | "crlf", _, _) if is_set_to_text(attributes) => None,
                 (inside, outside, _) if inside == outside => continue,
                 _ => None,
@@ -193,7 +178,7 @@ fn is_set_to_text(attributes: &str) -> bool {
     attributes.split(' ').any(|attribute| attribute == "text")
 }
 
-/// One entry of an index as `ls-files -s` prints it, and what comes behind it.
+/// One entry of an index as `ls-files -s` prints it, and the text after it.
 struct Staged<'a> {
     mode: u32,
     oid: Oid,
@@ -214,7 +199,7 @@ fn halves(entry: &[u8]) -> Result<(&[u8], &[u8])> {
     Ok((&entry[..tab], &entry[tab + 1..]))
 }
 
-/// `i/lf w/crlf attr/text=auto eol=lf`, with blanks for columns.
+/// Parses `i/lf w/crlf attr/text=auto eol=lf`; the columns are padded with blanks.
 fn line_ends(details: &str) -> Option<(&str, &str, &str)> {
     let (inside, rest) = details.trim_end().strip_prefix("i/")?.split_once(' ')?;
     let (outside, attributes) = rest.trim_start().strip_prefix("w/")?.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Refs with what they say of themselves: the parent and the subject of the commit.
+//! Lists refs with the parent and the subject of their commits.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,34 +8,28 @@ use anyhow::{Context, Result};
 
 use super::{Oid, PathChange, Repo};
 
-/// A ref and the commit that it points at.
+/// A ref and the commit that it points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedRef {
     /// The ref's full name.
     pub name: String,
-    /// What it points at.
+    /// The object that it points to.
     pub oid: Oid,
     /// The commit's first parent.
     pub parent: Option<Oid>,
-    /// The first line of its message, as it was written.
+    /// The first line of the commit message.
     pub subject: String,
 }
 
 impl Repo {
-    /// The refs below a prefix, numbers in their names in the order of numbers.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The refs below a prefix; numbers in their names are sorted numerically.
     pub async fn described_refs(&self, prefix: &str) -> Result<Vec<DescribedRef>> {
         let format = "--format=%(refname)%00%(objectname)%00%(parent)%00%(subject)";
         let output = self.git.call(["for-each-ref", "--sort=version:refname", format, prefix]).working().output().await?;
         String::from_utf8_lossy(&output).lines().map(parse).collect()
     }
 
-    /// Every file of a commit, as what differs from nothing.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Every file of a commit, as an addition.
     pub async fn files_of(&self, commit: &Oid) -> Result<Vec<PathChange>> {
         let output = self.git.call(["ls-tree", "-r", "-z", commit.as_str()]).working().output().await?;
         let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());

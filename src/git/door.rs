@@ -1,4 +1,4 @@
-//! The one door to git processes: environment, configuration, time limits and errors are the same for every call.
+//! Starts all git processes, with the same environment, configuration, time limits and error handling for every call.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::stale;
 use crate::process::{Exit, Program, capture, on_path, stream};
 
-/// Given on every call of ours: what the user's configuration could do to blind, stop or hijack it.
+/// Settings for every call, in case the user's configuration would make git miss changes, stop, or run other programs.
 const OVERRIDES: [&str; 29] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -43,16 +43,16 @@ const OVERRIDES: [&str; 29] = [
     "i18n.commitEncoding=UTF-8",
 ];
 
-/// How long a lock of a living process is waited for.
+/// How long to wait for a lock that a living process holds.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
-/// How long a call may take.
+/// Time limits of a git call.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For questions.
+    /// For queries.
     pub query: Option<Duration>,
-    /// For what walks or writes the tree.
+    /// For commands that scan or write the work tree.
     pub work: Option<Duration>,
 }
 
@@ -62,24 +62,24 @@ impl Default for Limits {
     }
 }
 
-/// The way to call git in one place.
+/// Calls git with a fixed directory, environment and configuration.
 #[derive(Clone, Debug)]
 pub struct Git {
     program: Program,
     limits: Limits,
-    /// Where locks that dead processes left are moved to.
+    /// The directory to which stale locks of dead processes are moved.
     stale_dir: Option<PathBuf>,
 }
 
-/// Where git is: looked for once, not at every call in one directory of PATH after the other.
+/// The path of git, looked up once instead of by the system on every call.
 fn git_on_path(env: &[(OsString, OsString)], cwd: &Path) -> OsString {
     let found = on_path("git".as_ref(), env, cwd).filter(|git| git.is_absolute());
-    // Without one, the system says it at the first call.
+    // If git is not found, the first call reports it.
     found.map_or_else(|| "git".into(), PathBuf::into_os_string)
 }
 
 impl Git {
-    /// git as found on PATH, in a directory, with an environment and none of our overrides: for finding out where we are.
+    /// git as found on PATH, without our overrides. Used to find the repository.
     #[must_use]
     pub fn plain(cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
         Git {
@@ -89,27 +89,27 @@ impl Git {
         }
     }
 
-    /// Whether its environment says under which name commits are made.
+    /// Whether the environment sets the author or committer of commits.
     #[must_use]
     pub fn names_somebody(&self) -> bool {
         let names = |name: &OsString| [&b"GIT_COMMITTER_"[..], b"GIT_AUTHOR_"].iter().any(|it| name.as_encoded_bytes().starts_with(it));
         self.program.env.iter().any(|(name, _)| names(name))
     }
 
-    /// git for one repository: explicit directories, our overrides.
+    /// git for one repository, with explicit directories and our overrides.
     #[must_use]
     pub fn pinned(git_dir: &Path, work_tree: &Path, mut env: Vec<(OsString, OsString)>) -> Self {
         env.push(("GIT_DIR".into(), git_dir.into()));
         env.push(("GIT_WORK_TREE".into(), work_tree.into()));
         let mut args: Vec<OsString> = OVERRIDES.iter().flat_map(|setting| ["-c".into(), setting.into()]).collect();
-        // As `git init` finds it out; a wrong value makes `add -A` lose a file whose name changes its case.
+        // Detected as `git init` does it. With a wrong value, `git add -A` would lose a file whose name changes its case.
         let ignores_case = git_dir.join("CoNfIg").exists() || git_dir.join("cOmMoNdIr").exists();
         args.extend(["-c".into(), format!("core.ignoreCase={ignores_case}").into()]);
         let program = Program { program: git_on_path(&env, work_tree), args, env, cwd: work_tree.to_owned() };
         Git { program, limits: Limits::default(), stale_dir: None }
     }
 
-    /// The same for another repository: at its work tree, in its git directory if that is known.
+    /// The same for another work tree, and for its git directory if known.
     #[must_use]
     pub fn elsewhere(&self, top: &Path, git_dir: Option<&Path>) -> Self {
         let mut git = self.clone();
@@ -129,7 +129,7 @@ impl Git {
         self
     }
 
-    /// The same, with this file for the repository's index.
+    /// The same, with this file as the repository's index.
     #[must_use]
     pub fn with_index(self, path: PathBuf) -> Self {
         self.with_env([("GIT_INDEX_FILE", path.into())])
@@ -142,7 +142,7 @@ impl Git {
         self
     }
 
-    /// The same, moving stale locks that are in its way into a directory.
+    /// The same; stale locks that block it are moved into this directory.
     #[must_use]
     pub fn with_stale_dir(mut self, dir: PathBuf) -> Self {
         self.stale_dir = Some(dir);
@@ -156,14 +156,14 @@ impl Git {
         self
     }
 
-    /// The same with more environment.
+    /// The same with more environment variables.
     #[must_use]
     pub fn with_env(mut self, env: impl IntoIterator<Item = (&'static str, OsString)>) -> Self {
         self.program.env.extend(env.into_iter().map(|(name, value)| (name.into(), value)));
         self
     }
 
-    /// The same repository and work tree through another git directory, which borrows the objects of the first.
+    /// The same work tree with another git directory, which uses the objects of the first.
     #[must_use]
     pub fn through(&self, git_dir: &Path, objects: &Path) -> Self {
         let mut git = self.clone();
@@ -173,13 +173,13 @@ impl Git {
         git
     }
 
-    /// A variable that its calls see.
+    /// The value of an environment variable for git's calls.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.program.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
-    /// A call with these arguments.
+    /// Prepares a call with these arguments.
     pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
         let mut program = self.program.clone();
@@ -188,7 +188,7 @@ impl Git {
     }
 }
 
-/// One call, not yet made.
+/// A prepared call.
 #[derive(Debug)]
 pub struct Call {
     program: Program,
@@ -200,14 +200,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// With these bytes on standard input.
+    /// Passes these bytes on standard input.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
     }
 
-    /// Leaves the flush of the disk to a commit that follows: until then no ref names the objects that are written.
+    /// Leaves flushing to disk to the commit that follows. Until then, no ref refers to the written objects.
     #[must_use]
     pub fn flushed_by_commit(mut self) -> Self {
         let at = self.program.args.len() - self.words.len();
@@ -215,34 +215,34 @@ impl Call {
         self
     }
 
-    /// On another index than the repository's.
+    /// Uses another index than the repository's.
     #[must_use]
     pub fn index(self, path: &Path) -> Self {
         self.env("GIT_INDEX_FILE", path)
     }
 
-    /// With one more variable.
+    /// Sets one more environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.program.env.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Under the time limit for what walks or writes the tree.
+    /// Applies the time limit for commands that scan or write the work tree.
     #[must_use]
     pub fn working(mut self) -> Self {
         self.limit = self.work;
         self
     }
 
-    /// Makes the call, whatever its exit status.
+    /// Runs the call. Any exit status is accepted.
     ///
     /// # Errors
-    /// If git cannot be started, is killed, or exceeds its limit.
+    /// If git cannot be started, is killed, or exceeds its time limit.
     pub async fn answer(self) -> Result<Answer> {
         let mut patience = PATIENCE;
         loop {
-            // A git that is on PATH was found there, see `git_on_path`.
+            // `git_on_path` returns the bare name only if git is not on PATH.
             let is_missing = self.program.program == "git";
             let cannot = || if is_missing { "git was not found on PATH" } else { "cannot run git" };
             let captured = capture(&self.program, self.input.as_deref(), self.limit).await.with_context(cannot)?;
@@ -265,15 +265,15 @@ impl Call {
         }
     }
 
-    /// Makes the call and wants exit status 0.
+    /// Runs the call and requires exit status 0.
     ///
     /// # Errors
-    /// As [`Call::answer`], or another exit status.
+    /// As [`Call::answer`], or if the exit status is not 0.
     pub async fn output(self) -> Result<Vec<u8>> {
         self.answer().await?.success()
     }
 
-    /// Makes the call, wants exit status 0, and hands on its output piece by piece, however much that is.
+    /// Runs the call, requires exit status 0, and passes the output on in pieces, so that it can have any size.
     ///
     /// # Errors
     /// As [`Call::output`].
@@ -282,7 +282,7 @@ impl Call {
         if ended.exit == Exit::Success { Ok(()) } else { Err(self.error(ended.exit, &ended.stderr).into()) }
     }
 
-    /// Makes the call, wants exit status 0, and gives the output as text without its last newline.
+    /// Runs the call, requires exit status 0, and returns the output as text without its last newline.
     ///
     /// # Errors
     /// As [`Call::output`].
@@ -296,10 +296,10 @@ impl Call {
     }
 }
 
-/// No exit status that a process can have.
+/// An exit status that no process can have.
 const TOO_LATE: i32 = -1;
 
-/// What git answered.
+/// The result of a git call.
 #[derive(Debug)]
 pub struct Answer {
     /// Its exit status.
@@ -313,27 +313,24 @@ pub struct Answer {
 
 impl Answer {
     /// Its standard output, if the exit status was 0.
-    ///
-    /// # Errors
-    /// If it was not.
     pub fn success(self) -> Result<Vec<u8>> {
         if self.code == 0 { Ok(self.stdout) } else { Err(self.failure().into()) }
     }
 
-    /// The error that another exit status than the expected one is.
+    /// The error for an unexpected exit status.
     #[must_use]
     pub fn failure(&self) -> GitError {
         let exit = Exit::Code { code: self.code };
         GitError { words: words(&self.words), exit, stderr: self.errors() }
     }
 
-    /// What stands for the answer of a git that was killed because it did not end.
+    /// Stands for the result of a git process that was killed because it did not end.
     #[must_use]
     pub fn too_late(why: &str) -> Self {
         Answer { code: TOO_LATE, stdout: Vec::new(), stderr: why.as_bytes().to_vec(), words: Vec::new() }
     }
 
-    /// Whether there is no answer, because git was killed before it gave one.
+    /// Whether git was killed before it answered.
     #[must_use]
     pub fn is_too_late(&self) -> bool {
         self.code == TOO_LATE
@@ -346,24 +343,24 @@ impl Answer {
     }
 }
 
-/// A git call that failed, with its command line and its own words.
+/// A failed git call, with its command line and error output.
 #[derive(Debug)]
 pub struct GitError {
     words: String,
     /// How the process ended.
     pub exit: Exit,
-    /// What it said.
+    /// The error output.
     pub stderr: String,
 }
 
 impl GitError {
-    /// The error of a git that was killed because it exceeded its time limit.
+    /// The error, if it is that of a git process which exceeded its time limit.
     #[must_use]
     pub fn of_time_limit(error: &anyhow::Error) -> Option<&GitError> {
         error.downcast_ref::<GitError>().filter(|error| matches!(error.exit, Exit::TimedOut { .. }))
     }
 
-    /// Whether git has answered, and the answer was no: as opposed to a git that died, hung or could not be started.
+    /// Whether git itself reported the failure, as opposed to a git process that died, hung or could not be started.
     #[must_use]
     pub fn is_answer(error: &anyhow::Error) -> bool {
         error.downcast_ref::<GitError>().is_some_and(|error| matches!(error.exit, Exit::Code { .. }))

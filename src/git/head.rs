@@ -1,4 +1,4 @@
-//! What HEAD is: on a branch, detached, or on a branch that has no commit yet.
+//! Describes HEAD: on a branch, detached, or on a branch without commits.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub enum Head {
         /// Its tip.
         oid: Oid,
     },
-    /// On a commit.
+    /// Detached at a commit.
     Detached {
         /// The commit.
         oid: Oid,
     },
-    /// On a branch without a commit.
+    /// On a branch without commits.
     Unborn {
         /// `refs/heads/…`.
         name: String,
@@ -37,7 +37,7 @@ impl Head {
         }
     }
 
-    /// The full name of the branch, if on one.
+    /// The full name of the branch; none if HEAD is detached.
     #[must_use]
     pub fn branch(&self) -> Option<&str> {
         match self {
@@ -46,7 +46,7 @@ impl Head {
         }
     }
 
-    /// What a person calls it.
+    /// The short name for messages.
     #[must_use]
     pub fn words(&self) -> String {
         match self {

@@ -1,34 +1,35 @@
-//! What is staged, read from the bytes of an index file in version 2, 3 or 4. Pure.
+//! Parses the entries of an index file in version 2, 3 or 4. Pure.
 
 use std::collections::HashSet;
 
-/// How long object ids are: SHA-1, SHA-256.
+/// The lengths of object ids in bytes: SHA-1, SHA-256.
 const ID_LENGTHS: [usize; 2] = [20, 32];
-/// Of what git notes about a file, its times come first, each in seconds and nanoseconds; then come device, inode, mode, owner and size.
+/// The layout of an entry's cached file data: ctime and mtime, each in seconds and nanoseconds; then device, inode, mode, owner
+/// and size.
 #[cfg(test)]
 const BEFORE_MODE: usize = 24;
 #[cfg(test)]
 const BEHIND_MODE: usize = 12;
 const BETWEEN_TIMES_AND_MODE: usize = 8;
 const OWNER: usize = 8;
-/// The upper bits of the mode of a submodule.
+/// The upper bits of the mode of a gitlink.
 const GITLINK: u32 = 0o16;
-/// The bits of an entry's flags.
+/// Bits of an entry's flags.
 const EXTENDED: u16 = 0x4000;
 const NAME_LENGTH: u16 = 0x0fff;
 
-/// No entry is shorter.
+/// The minimum length of an entry.
 const SHORTEST: usize = 62;
-/// No file system has longer paths; version 4 could repeat a longer one in every entry.
+/// The maximum length of a path. No file system has longer ones, and in version 4 a long path could be repeated in every entry.
 const LONGEST: usize = 4096;
 
-/// Whether two index files stage the same. Files that cannot be read here are the same only if all their bytes are.
+/// Whether two index files have the same entries. Files that cannot be parsed must be equal byte for byte.
 pub fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
-    // A file does not say how long its ids are, but only one length leads to its end.
+    // The file does not name its hash algorithm, but parsing reaches the end of the file with only one id length.
     one == other || ID_LENGTHS.into_iter().any(|id_length| agree(one, other, id_length).unwrap_or(false))
 }
 
-/// The paths that an index file tracks, as bytes; none if the file cannot be read here.
+/// The tracked paths of an index file; none if it cannot be parsed.
 pub fn tracked_paths(index: &[u8]) -> Option<HashSet<Vec<u8>>> {
     ID_LENGTHS.into_iter().find_map(|id_length| {
         let mut entries = Entries::new(index, id_length)?;
@@ -41,29 +42,29 @@ pub fn tracked_paths(index: &[u8]) -> Option<HashSet<Vec<u8>>> {
     })
 }
 
-/// A tracked file that was changed last at about the time when its index was written.
+/// A tracked file that was changed around the time its index was written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RecentFile {
-    /// Where it is.
+    /// The path.
     pub path: Vec<u8>,
-    /// What git has noted about it.
+    /// The data that git caches about the file.
     pub noted: Noted,
-    /// The entry for it, as `git update-index --index-info` takes it: without what git notes about the file.
+    /// The entry in the input format of `git update-index --index-info`, which has no cached data.
     pub entry: Vec<u8>,
 }
 
-/// What git notes about a file to know it again.
+/// The data that git caches about a file to detect changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
-    /// When it was changed last, in seconds and nanoseconds.
+    /// The ctime, in seconds and nanoseconds.
     pub changed: (u32, u32),
-    /// When it was modified last, in seconds.
+    /// The mtime, in seconds.
     pub modified: u32,
-    /// Its size, as far as it fits.
+    /// The size, truncated to 32 bits.
     pub size: u32,
 }
 
-/// The ordinary files that an index knows as changed in this second or later; none if the index cannot be read here.
+/// The regular entries of an index whose ctime is in this second or later. Empty if the index cannot be parsed.
 pub fn changed_since(index: &[u8], second: u32) -> Vec<RecentFile> {
     let found = ID_LENGTHS.into_iter().find_map(|id_length| {
         let mut entries = Entries::new(index, id_length)?;
@@ -82,7 +83,7 @@ pub fn changed_since(index: &[u8], second: u32) -> Vec<RecentFile> {
     found.unwrap_or_default()
 }
 
-/// Compares two files entry by entry; none if one of them cannot be read.
+/// Compares two files entry by entry; none if one of them cannot be parsed.
 fn agree(one: &[u8], other: &[u8], id_length: usize) -> Option<bool> {
     let (mut one, mut other) = (Entries::new(one, id_length)?, Entries::new(other, id_length)?);
     if one.count != other.count {
@@ -96,7 +97,7 @@ fn agree(one: &[u8], other: &[u8], id_length: usize) -> Option<bool> {
     Some(one.ends_here()? && other.ends_here()?)
 }
 
-/// The entries of an index file, one after the other.
+/// A parser for the entries of an index file.
 struct Entries<'a> {
     rest: &'a [u8],
     version: u32,
@@ -104,16 +105,16 @@ struct Entries<'a> {
     count: u32,
     /// The path of the last entry.
     path: Vec<u8>,
-    /// What is noted about its file.
+    /// The cached data about its file.
     noted: Noted,
 }
 
-/// One entry but for its path, without what git notes about the file to know it again.
+/// One entry without its path and the cached file data.
 #[derive(PartialEq, Eq)]
 struct Staged<'a> {
     mode: u32,
     oid: &'a [u8],
-    /// The stage, and marks such as assume-unchanged, skip-worktree and intent-to-add.
+    /// The stage, and flags such as assume-unchanged, skip-worktree and intent-to-add.
     flags: (u16, u16),
 }
 
@@ -137,7 +138,7 @@ impl<'a> Entries<'a> {
         let oid = take(rest, self.id_length)?;
         let flags = short(rest)?;
         let more = if flags & EXTENDED == 0 { 0 } else { short(rest)? };
-        // Version 4 says how much of the last path is left out at its end, and what comes instead.
+        // In version 4, a path is given as the number of bytes to drop from the end of the previous path, and a suffix to append.
         let kept = if self.version == 4 { self.path.len().checked_sub(offset(rest)?)? } else { 0 };
         self.path.truncate(kept);
         self.path.extend(take(rest, memchr::memchr(0, rest)?)?);
@@ -148,11 +149,11 @@ impl<'a> Entries<'a> {
         is_path.then_some(Staged { mode, oid, flags: (flags & !EXTENDED, more) })
     }
 
-    /// Whether nothing comes behind the entries but extensions that can be ignored, and the checksum.
+    /// Whether only extensions that can be ignored, and the checksum, follow the entries.
     fn ends_here(mut self) -> Option<bool> {
         while self.rest.len() > self.id_length {
             let (name, length) = (take(&mut self.rest, 4)?, long(&mut self.rest)?);
-            // An extension in lower case changes what the entries mean: those of a split index are not all here.
+            // A lower-case extension changes the meaning of the entries. For example, a split index has entries in another file.
             if name[0].is_ascii_lowercase() {
                 return None;
             }
@@ -176,7 +177,7 @@ fn short(rest: &mut &[u8]) -> Option<u16> {
     take(rest, 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// A number of any length, as git also writes offsets in packs.
+/// A variable-length number, in the encoding that git also uses for offsets in packs.
 fn offset(rest: &mut &[u8]) -> Option<usize> {
     let mut byte = take(rest, 1)?[0];
     let mut value = usize::from(byte & 127);
@@ -191,7 +192,7 @@ fn offset(rest: &mut &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// An index with these paths, each with a mode, and `time` wherever git notes something about the file.
+    /// An index with these paths and modes; `time` fills every byte of the cached file data.
     fn index(version: u8, id_length: usize, time: u8, files: &[(&str, u8)], extension: &[u8]) -> Vec<u8> {
         let mut bytes = [&b"DIRC\0\0\0"[..], &[version, 0, 0, 0, u8::try_from(files.len()).unwrap()]].concat();
         let mut last = 0;
@@ -203,7 +204,7 @@ mod tests {
             bytes.extend(vec![7; id_length]);
             bytes.extend(u16::try_from(path.len().min(0xfff)).unwrap().to_be_bytes());
             if version == 4 {
-                // Nothing of the last path is used again.
+                // Drops the whole previous path.
                 bytes.extend(if last < 128 { vec![u8::try_from(last).unwrap()] } else { long_offset(last) });
                 last = path.len();
             }

@@ -1,4 +1,4 @@
-//! The one door to git processes, and typed questions and actions on a repository. Knows nothing of stories.
+//! Runs git processes, and defines typed queries and modifications of a repository. Knows nothing about stories.
 
 mod actions;
 mod conversion;

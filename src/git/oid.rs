@@ -1,4 +1,4 @@
-//! An object id, sha1 or sha256.
+//! Defines object ids, SHA-1 or SHA-256.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ impl Oid {
         &self.0
     }
 
-    /// Enough of it for a person.
+    /// An abbreviated id for messages.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..10).unwrap_or(&self.0)
@@ -29,7 +29,7 @@ impl Oid {
         Oid("0".repeat(self.0.len()))
     }
 
-    /// The id that means "no object".
+    /// Whether this is the id that means "no object".
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.0.bytes().all(|byte| byte == b'0')

@@ -1,13 +1,13 @@
-//! What a merge, rebase, cherry-pick, revert or bisect that is under way keeps in the git directory: the one list of it.
+//! Lists the files that an unfinished merge, rebase, cherry-pick, revert or bisect has in the git directory.
 
 /// One file or directory of an unfinished operation.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationFile {
     /// Its path in the git directory.
     pub name: &'static str,
-    /// The operation that is under way while it is there; none if it may outlive one.
+    /// The operation that is under way while the file exists; none if the file may outlive its operation.
     pub operation: Option<&'static str>,
-    /// The files that name commits: itself, or files in it.
+    /// The files that contain commit ids: this file, or files in this directory.
     pub commits: &'static [&'static str],
 }
 
@@ -19,7 +19,7 @@ const fn of(name: &'static str, operation: &'static str, commits: &'static [&'st
     OperationFile { name, operation: Some(operation), commits }
 }
 
-/// Everything that is moved aside when an operation is left under way. In a reftable repository the first three are refs.
+/// All files that are moved aside if an operation was left unfinished. In a reftable repository the first three are refs.
 pub const OPERATION_FILES: [OperationFile; 19] = [
     of("MERGE_HEAD", "merge", &["MERGE_HEAD"]),
     of("CHERRY_PICK_HEAD", "cherry-pick", &["CHERRY_PICK_HEAD"]),
@@ -42,5 +42,5 @@ pub const OPERATION_FILES: [OperationFile; 19] = [
     file("BISECT_ANCESTORS_OK"),
 ];
 
-/// Names a commit that an operation has left, too, but is no part of one: it is never moved.
+/// Also names a commit that an operation left, but is not part of an operation, so it is never moved.
 pub const ORIG_HEAD: &str = "ORIG_HEAD";

@@ -1,4 +1,4 @@
-//! What commits change, many of them by one git process, each up to a size that fits a page.
+//! Reads the changes of many commits with one git process, each up to a given size.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,49 +7,49 @@ use anyhow::Result;
 
 use super::{Oid, PathChange, Repo};
 
-/// A longer line of a patch is cut.
+/// The maximum length of a line; longer lines are cut.
 const LONGEST_LINE: usize = 500;
-/// More files than these are counted, not named.
+/// The maximum number of files that are listed; further files are only counted.
 const MOST_FILES: usize = 50;
-/// More paths than these are not kept.
+/// The maximum number of paths that are kept.
 const MOST_PATHS: usize = 5000;
-/// A bigger file is shown as one that differs.
+/// For bigger files, git only reports that they differ.
 const BIG_FILE: &str = "core.bigFileThreshold=512k";
 
-/// A commit and the one that it is compared with.
+/// A commit and the commit to compare it with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Comparison {
     /// The commit.
     pub commit: Oid,
-    /// What was there before.
+    /// The earlier commit.
     pub before: Oid,
 }
 
-/// How much of a patch is kept.
+/// The size limits of a patch.
 #[derive(Clone, Copy, Debug)]
 pub struct PatchLimit {
-    /// Lines.
+    /// The maximum number of lines.
     pub lines: usize,
-    /// Bytes.
+    /// The maximum number of bytes.
     pub bytes: usize,
 }
 
-/// What a commit changes.
+/// The changes of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
-    /// The files, the first of them if they are many.
+    /// The changed files, up to a limit.
     pub files: Vec<FileChange>,
-    /// How many files there are.
+    /// The total number of changed files.
     pub file_count: usize,
-    /// The paths with their modes, the first of them if they are very many.
+    /// The changed paths with their modes, up to a limit.
     pub paths: Vec<PathChange>,
-    /// Lines that were added, in all files.
+    /// The number of added lines in all files.
     pub added: usize,
-    /// Lines that were removed, in all files.
+    /// The number of removed lines in all files.
     pub removed: usize,
-    /// The patch, as far as it is kept.
+    /// The lines of the patch, up to the limit.
     pub lines: Vec<String>,
-    /// How many lines of it are left out.
+    /// The number of omitted lines.
     pub omitted: usize,
     bytes: usize,
 }
@@ -59,15 +59,12 @@ pub struct Patch {
 pub struct FileChange {
     /// Its path, as git prints it.
     pub path: String,
-    /// Lines that were added and removed; none for a binary file.
+    /// The numbers of added and removed lines; none for a binary file.
     pub lines: Option<(usize, usize)>,
 }
 
 impl Repo {
-    /// What commits change, in the order of the question; none where a commit is no longer in the repository.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The changes of commits, in the given order; none for a commit that is no longer in the repository.
     pub async fn patches(&self, wanted: &[(Comparison, PatchLimit)]) -> Result<Vec<Option<Patch>>> {
         let named: BTreeSet<Oid> = wanted.iter().flat_map(|(it, _)| [it.commit.clone(), it.before.clone()]).collect();
         let missing = if named.is_empty() { BTreeSet::new() } else { self.missing(&named).await? };
@@ -92,14 +89,14 @@ impl Repo {
     }
 }
 
-/// Reads what `diff-tree --stdin` prints, in memory that is bounded by the limits.
+/// Parses the output of `diff-tree --stdin` in memory that is bounded by the limits.
 struct PatchReader {
-    /// The commits in their order, with what is kept of each.
+    /// The commits in order, with their limits.
     limits: Vec<(Oid, PatchLimit)>,
     patches: Vec<Patch>,
-    /// The line so far, cut.
+    /// The current line, cut to the maximum length.
     line: Vec<u8>,
-    /// How long it really is.
+    /// The full length of the current line.
     length: usize,
 }
 
@@ -168,7 +165,7 @@ impl Patch {
     }
 }
 
-/// A line of `--raw`. A path that git had to quote is nothing that can be typed.
+/// Parses a line of `--raw`. Quoted paths are taken as git prints them.
 fn path_change(raw: &str) -> Option<PathChange> {
     let mut fields = raw.split('\t');
     let meta: Vec<&str> = fields.next()?.split(' ').collect();

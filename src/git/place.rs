@@ -1,4 +1,4 @@
-//! Where we are: one question to git, before anything else, without any override of ours.
+//! Finds the repository, its work tree and HEAD with one git process, before anything else and without our overrides.
 
 use std::path::{Path, PathBuf};
 
@@ -32,25 +32,25 @@ pub struct Place {
     pub common_dir: PathBuf,
     /// The top of the work tree.
     pub top: PathBuf,
-    /// Where HEAD was when we asked.
+    /// HEAD at that time.
     pub head: Head,
 }
 
 impl Place {
-    /// Where git-ralph keeps everything of its own.
+    /// The directory of all files of git-ralph.
     #[must_use]
     pub fn ralph_dir(&self) -> PathBuf {
         self.common_dir.join("ralph")
     }
 
-    /// What tells this work tree from others of the same repository.
+    /// A name for this work tree that is unique in its repository.
     #[must_use]
     pub fn worktree_id(&self) -> String {
         worktree_id(&self.git_dir, &self.common_dir)
     }
 }
 
-/// What tells the work tree of a git directory from others of the same repository.
+/// A name for the work tree of a git directory that is unique in its repository.
 #[must_use]
 pub fn worktree_id(git_dir: &Path, common_dir: &Path) -> String {
     if git_dir == common_dir {
@@ -60,16 +60,16 @@ pub fn worktree_id(git_dir: &Path, common_dir: &Path) -> String {
     format!("worktree-{name}")
 }
 
-/// Asks git where we are.
+/// Asks git for the current repository and work tree.
 ///
 /// # Errors
-/// Outside a work tree, with git's own words where it has any.
+/// If the current directory is not in a work tree, with git's own message if there is one.
 pub async fn discover(git: &Git) -> Result<Place> {
     let answer = git.call(QUESTION).answer().await?;
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {
-        // Before it gives up, git may warn of the same.
+        // git may print warnings before the actual error.
         let errors = answer.errors();
         let words: Vec<&str> = errors.lines().skip_while(|line| line.starts_with("warning: ")).collect();
         let words = words.join("\n");
@@ -89,7 +89,7 @@ pub async fn discover(git: &Git) -> Result<Place> {
     let head = match rest {
         [oid, "HEAD"] => Head::Detached { oid: oid.parse()? },
         [oid, name] => Head::Branch { name: (*name).to_owned(), oid: oid.parse()? },
-        // A ref that is called HEAD too makes git say nothing about which one is meant.
+        // If a ref named `HEAD` exists too, git omits the ambiguous symbolic name.
         [oid] => match git.call(["symbolic-ref", "-q", "HEAD"]).line().await {
             Ok(name) => Head::Branch { name, oid: oid.parse()? },
             Err(_) => Head::Detached { oid: oid.parse()? },

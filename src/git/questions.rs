@@ -1,4 +1,4 @@
-//! Typed questions to a repository; every one is one git process, on explicit ids and names, and changes nothing.
+//! Defines the queries of a repository: they run git with explicit ids and names, and change nothing.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -14,14 +14,14 @@ use super::operations::{OPERATION_FILES, OperationFile};
 use super::repo::{nul_joined, path_of};
 use super::{Head, Oid, RefList, Repo};
 
-/// How much differs between two trees.
+/// The size of the difference between two trees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiffStat {
-    /// Files that were added, changed or removed.
+    /// The number of files added, changed or removed.
     pub files: usize,
-    /// Lines that were added.
+    /// The number of added lines.
     pub insertions: usize,
-    /// Lines that were removed.
+    /// The number of removed lines.
     pub deletions: usize,
 }
 
@@ -43,20 +43,20 @@ pub struct PathChange {
 }
 
 impl PathChange {
-    /// Something that was not there before.
+    /// The change that adds a path.
     #[must_use]
     pub fn added(path: PathBuf, mode: u32, oid: Oid) -> Self {
         let nothing = oid.nothing();
         PathChange { path, status: 'A', old_mode: 0, new_mode: mode, old_oid: nothing, new_oid: oid }
     }
 
-    /// Whether it ends as a regular file.
+    /// Whether the path is a regular file after the change.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.new_mode & 0o170_000 == 0o100_000
     }
 
-    /// The same difference seen from the other side.
+    /// The reverse change.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let status = match self.status {
@@ -82,9 +82,9 @@ pub enum TreeEntry {
     Changed(PathBuf),
     /// A path with a conflict.
     Unmerged(PathBuf),
-    /// Neither tracked nor ignored; a directory if it is a repository of its own.
+    /// Neither tracked nor ignored. A directory if it is a nested repository.
     Untracked(PathBuf),
-    /// Ignored; a directory if all of it is.
+    /// Ignored. A directory if all of it is ignored.
     Ignored(PathBuf),
 }
 
@@ -93,25 +93,25 @@ pub enum TreeEntry {
 pub enum Merge {
     /// The merged tree.
     Clean(Oid),
-    /// The paths that conflict.
+    /// The conflicting paths.
     Conflict(Vec<PathBuf>),
 }
 
-/// Paths that an index hides from git.
+/// Paths with a flag in the index that makes git ignore changes: assume-unchanged or skip-worktree.
 #[derive(Debug, Default)]
 pub struct Hidden {
     pub(super) assumed: Vec<PathBuf>,
     pub(super) skipped: Vec<PathBuf>,
 }
 
-/// What an index knows about files.
+/// The paths of an index.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The paths that it hides from git.
+    /// The paths that are hidden from git.
     pub hidden: Hidden,
-    /// The directories that files of it are in, and those around them.
+    /// The directories that contain files of the index, and their parents.
     pub directories: HashSet<PathBuf>,
-    /// The paths that it has as repositories of their own.
+    /// The gitlinks.
     pub gitlinks: Vec<PathBuf>,
 }
 
@@ -124,16 +124,13 @@ impl Hidden {
 }
 
 impl Repo {
-    /// The version of git, as it says it; empty if it does not.
+    /// The version of git as it prints it; empty if git fails.
     pub async fn git_version(&self) -> String {
         let said = self.git.call(["version"]).line().await.unwrap_or_default();
         said.strip_prefix("git version ").unwrap_or(&said).to_owned()
     }
 
-    /// What is under way in the work tree: a merge, a rebase, …
-    ///
-    /// # Errors
-    /// If git cannot be asked.
+    /// The operation under way in the work tree, such as a merge or a rebase.
     pub async fn under_way(&self) -> Result<Option<&'static str>> {
         let there = |file: &&OperationFile| file.operation.is_some() && self.place.git_dir.join(file.name).symlink_metadata().is_ok();
         if let Some(file) = OPERATION_FILES.iter().find(there) {
@@ -142,7 +139,7 @@ impl Repo {
         if !self.place.common_dir.join("reftable").exists() {
             return Ok(None);
         }
-        // In a reftable repository these are not files.
+        // In a reftable repository these are refs, not files.
         let names: String = OPERATION_FILES.iter().take(3).map(|file| format!("{}\n", file.name)).collect();
         let output = self.git.call(["cat-file", "--batch-check=%(objecttype)"]).input(names).output().await?;
         let found = String::from_utf8_lossy(&output).lines().position(|line| !line.ends_with("missing"));
@@ -150,22 +147,19 @@ impl Repo {
     }
 
     /// All refs.
-    ///
-    /// # Errors
-    /// If git fails.
     pub async fn refs(&self) -> Result<RefList> {
         let answer = self.git.call(RefList::QUERY).answer().await?;
         if answer.code == 0 {
             return RefList::parse(&answer.stdout);
         }
-        // One ref that names a missing object is enough for git to list none.
+        // If a single ref points to a missing object, git lists none, so names and objects are queried separately.
         let failure = answer.failure();
         let names = self.git.call(RefList::NAMES).output().await.map_err(|_| failure)?;
         let check = self.git.call(["cat-file", "--batch-check=%(objectname) %(objecttype)"]);
         RefList::parse_both(&names, &check.input(RefList::objects(&names)).output().await?)
     }
 
-    /// Where HEAD is now; `refs` saves the question when HEAD is on a branch with commits.
+    /// The current HEAD. If `refs` shows that HEAD is on a branch with commits, no git process is needed.
     ///
     /// # Errors
     /// If HEAD is broken.
@@ -180,22 +174,17 @@ impl Repo {
         Ok(Head::Detached { oid: oid.parse()? })
     }
 
-    /// The ref that a symbolic one stands for.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The target of a symbolic ref.
     pub async fn target_of(&self, name: &str) -> Result<Option<String>> {
         let answer = self.git.call(["symbolic-ref", "-q", name]).answer().await?;
         Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
     }
 
-    /// The branches that are checked out in other work trees, with the path of each.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The branches that are checked out in other work trees, each with its path.
     pub async fn checked_out_elsewhere(&self) -> Result<Vec<(String, String)>> {
         if fs::read_dir(self.place.common_dir.join("worktrees")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // The main one is the only one: git keeps what it knows of others there, and removes the directory with the last.
+            // There is only the main work tree: git records linked work trees in this directory, and removes it with the last of
+            // them.
             return Ok(Vec::new());
         }
         let output = self.git.call(["worktree", "list", "--porcelain", "-z"]).output().await?;
@@ -218,8 +207,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// The branches that somebody works on in other work trees, as far as files tell, which costs no process: those that are checked
-    /// out there or being rebased.
+    /// The branches that are checked out or being rebased in other work trees, read from files without a git process.
     #[must_use]
     pub fn worked_on_elsewhere(&self) -> Vec<String> {
         let common = &self.place.common_dir;
@@ -231,18 +219,12 @@ impl Repo {
         names.map(|text| text.trim_end().trim_start_matches("ref: ").to_owned()).filter(|name| name.starts_with("refs/heads/")).collect()
     }
 
-    /// Everything that `git status` lists, ignored paths included, as the given index sees it.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Everything that `git status` lists, including ignored paths, based on the given index.
     pub async fn status(&self, index: &Path) -> Result<Vec<TreeEntry>> {
         Ok(self.status_with_words(index).await?.0)
     }
 
-    /// The same, with what git had to say about what it could not look at.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The same, with git's warnings about paths that it could not read.
     pub async fn status_with_words(&self, index: &Path) -> Result<(Vec<TreeEntry>, String)> {
         let args = ["--no-optional-locks", "status", "--porcelain=v2", "-z", "-uall", "--ignored=matching", "--no-renames"];
         let answer = self.git.call(args).index(index).working().answer().await?;
@@ -261,30 +243,21 @@ impl Repo {
         Ok((entries.collect(), words))
     }
 
-    /// Files that an index does not have and that are not ignored; a repository of its own ends in a slash.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Files that are neither in an index nor ignored. A nested repository ends in a slash.
     pub async fn untracked(&self, index: &Path) -> Result<Vec<PathBuf>> {
         let call = self.git.call(["ls-files", "-z", "--others", "--exclude-standard"]);
         let output = call.index(index).working().output().await?;
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
-    /// Ignored files outside of ignored directories. No tracked file is looked at, so this is cheaper than a walk.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Ignored files outside of ignored directories. Reads no tracked file, so it is faster than a full scan.
     pub async fn ignored_files(&self, index: &Path) -> Result<Vec<PathBuf>> {
         let call = self.git.call(["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"]);
         let output = call.index(index).working().output().await?;
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty() && !path.ends_with(b"/")).map(path_of).collect())
     }
 
-    /// Those of these paths that are not what an index says, or not known to be.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The paths among these that differ, or may differ, from an index.
     pub async fn edited(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let args = ["--literal-pathspecs", "diff-files", "--name-only", "-z", "--"].map(OsStr::new);
         let call = self.git.call(args.into_iter().chain(paths.iter().map(|path| path.as_os_str())));
@@ -292,36 +265,27 @@ impl Repo {
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
-    /// The files in a directory that are not what an index says, as if the directory were the work tree; what is not in it does not
-    /// count. Files may have been renamed into it.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The files in a directory that differ from an index, as if the directory were the work tree. Missing files do not count,
+    /// and files may have been renamed into the directory.
     pub async fn edited_in(&self, dir: &Path, index: &Path) -> Result<HashSet<PathBuf>> {
         let git = self.git.elsewhere(dir, Some(&self.place.git_dir)).with_config(["core.trustctime=false".to_owned()]);
         let output = git.call(["diff-files", "--name-only", "--diff-filter=d", "-z"]).index(index).working().output().await?;
         Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
-    /// Files that are there although the index leaves them out of the work tree.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Files that exist although the index marks them skip-worktree.
     pub async fn left_out_but_there(&self, index: &Path) -> Result<Vec<PathBuf>> {
         if !self.place.git_dir.join("info/sparse-checkout").exists() {
             return Ok(Vec::new());
         }
-        // Otherwise git takes what is there for what shall be there.
+        // Otherwise git clears the skip-worktree flag of files that exist.
         let git = self.git.clone().with_config(["sparse.expectFilesOutsideOfPatterns=true".to_owned()]);
         let output = git.call(["ls-files", "-t", "-z"]).index(index).working().output().await?;
         let left_out = output.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).map(path_of);
         Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
     }
 
-    /// Those of the objects that are not in the repository.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The objects among these that are not in the repository.
     pub async fn missing(&self, oids: &BTreeSet<Oid>) -> Result<BTreeSet<Oid>> {
         let names: String = oids.iter().map(|oid| format!("{oid}\n")).collect();
         let found = self.git.call(["cat-file", "--batch-check"]).input(names).output().await?;
@@ -329,10 +293,7 @@ impl Repo {
         Ok(text.lines().filter_map(|line| line.strip_suffix(" missing")?.parse().ok()).collect())
     }
 
-    /// Whether an index can be read and every object that it names is there.
-    ///
-    /// # Errors
-    /// If git cannot be started.
+    /// Whether an index can be read and every object that it refers to exists.
     pub async fn has_all_of(&self, index: &Path) -> Result<bool> {
         let listed = self.git.call(["ls-files", "-s", "-z"]).index(index).working().answer().await?;
         if listed.code != 0 {
@@ -348,10 +309,7 @@ impl Repo {
         Ok(!found.split(|byte| *byte == b'\n').any(|line| line.ends_with(b" missing")))
     }
 
-    /// The directories of an index, and the paths that git has been told not to look at.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The directories, hidden paths and gitlinks of an index.
     pub async fn listing(&self, index: &Path) -> Result<Listing> {
         let output = self.git.call(["ls-files", "-v", "-s", "-z"]).index(index).working().output().await?;
         let mut listing = Listing::default();
@@ -370,7 +328,7 @@ impl Repo {
                 listing.gitlinks.push(path_of(path));
             }
             let dir = path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end]);
-            // Files of one directory follow each other.
+            // Files of one directory are adjacent.
             if let Some(dir) = dir.filter(|_| dir != last) {
                 let around = Path::new(OsStr::from_bytes(dir)).ancestors();
                 listing.directories.extend(around.take_while(|dir| !dir.as_os_str().is_empty()).map(Path::to_owned));
@@ -397,29 +355,20 @@ impl Repo {
         line.split(' ').skip(1).map(str::parse).collect()
     }
 
-    /// A file as it is in a commit, if it is in it and a text.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The content of a file in a commit; none if the file does not exist or is not UTF-8.
     pub async fn file_at(&self, commit: &Oid, path: &str) -> Result<Option<String>> {
         let answer = self.git.call(["cat-file", "--filters", &format!("{commit}:{path}")]).answer().await?;
         Ok(if answer.code == 0 { String::from_utf8(answer.stdout).ok() } else { None })
     }
 
-    /// Whether git keeps what is at a path of the work tree; nothing outside of it is kept.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Whether git would store a path of the work tree, because it is not ignored. False for a path outside of the work tree.
     pub async fn carries(&self, path: Option<&str>) -> Result<bool> {
         let Some(path) = path else { return Ok(false) };
         let answer = self.git.call(["check-ignore", "-q", "--", path]).answer().await?;
         Ok(answer.code != 0)
     }
 
-    /// Whether one commit is contained in another.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Whether one commit is an ancestor of another.
     pub async fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool> {
         let answer = self.git.call(["merge-base", "--is-ancestor", ancestor.as_str(), of.as_str()]).answer().await?;
         match answer.code {
@@ -429,18 +378,12 @@ impl Repo {
         }
     }
 
-    /// Whether HEAD contains a commit; one that is unborn or broken contains none.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// Whether HEAD contains a commit. False if HEAD is unborn or broken.
     pub async fn head_contains(&self, commit: &Oid) -> Result<bool> {
         Ok(self.git.call(["merge-base", "--is-ancestor", commit.as_str(), "HEAD"]).answer().await?.code == 0)
     }
 
-    /// Those of these paths that git ignores; what an index has is tracked.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// The paths among these that git ignores. Paths in the index are tracked, and so not ignored.
     pub async fn ignored_among(&self, index: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         if paths.is_empty() {
             return Ok(Vec::new());
@@ -449,10 +392,7 @@ impl Repo {
         Ok(answer.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
-    /// The branches, here and of remotes, that contain a commit; full names, none that stands for another.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The full names of the branches, local and remote-tracking, that contain a commit. Symbolic refs are left out.
     pub async fn branches_with(&self, commit: &Oid) -> Result<Vec<String>> {
         let args = ["for-each-ref", "--format=%(refname) %(symref)", "--contains", commit.as_str(), "refs/heads/", "refs/remotes/"];
         let output = self.git.call(args).working().output().await?;
@@ -461,25 +401,19 @@ impl Repo {
         Ok(text.lines().filter_map(plain).collect())
     }
 
-    /// How much differs between two trees, or the trees of two commits.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The size of the difference between two trees or commits.
     pub async fn diff_stat(&self, from: &Oid, to: &Oid) -> Result<DiffStat> {
         let output = self.git.call(["diff-tree", "-r", "--no-renames", "--numstat", from.as_str(), to.as_str()]).working().output().await?;
         let text = String::from_utf8_lossy(&output);
         Ok(text.lines().fold(DiffStat::default(), |sum, line| {
-            // A binary file has a dash for each number.
+            // git prints a dash instead of each number for a binary file.
             let mut numbers = line.split('\t').map(|field| field.parse().unwrap_or(0));
             let (insertions, deletions): (usize, usize) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
             DiffStat { files: sum.files + 1, insertions: sum.insertions + insertions, deletions: sum.deletions + deletions }
         }))
     }
 
-    /// The differences between two trees, or the trees of two commits.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The differences between two trees or commits.
     pub async fn diff_trees(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>> {
         if from == to {
             return Ok(Vec::new());
@@ -506,16 +440,16 @@ impl Repo {
         Ok(changes)
     }
 
-    /// Merges two commits without touching anything.
+    /// Merges two commits without changing any ref, index or file.
     ///
     /// # Errors
-    /// If git cannot merge at all.
+    /// If git cannot merge at all, as opposed to conflicts.
     pub async fn merge(&self, ours: &Oid, theirs: &Oid) -> Result<Merge> {
         let (tree, conflicts) = self.merge_with_markers(ours, theirs).await?;
         Ok(if conflicts.is_empty() { Merge::Clean(tree) } else { Merge::Conflict(conflicts) })
     }
 
-    /// The same; where paths conflict, the tree has them with conflict markers.
+    /// The same; conflicting paths are in the tree with conflict markers.
     ///
     /// # Errors
     /// As [`Repo::merge`].
@@ -544,9 +478,6 @@ impl Repo {
     }
 
     /// The commits from one to another along first parents, oldest first, each with its message.
-    ///
-    /// # Errors
-    /// If git fails.
     pub async fn commits_since(&self, from: &Oid, to: &Oid) -> Result<Vec<(Oid, String)>> {
         let range = format!("{from}..{to}");
         let args = ["log", "--first-parent", "--reverse", "--no-show-signature", "-z", "--format=%H%n%B", &range, "--"];
@@ -556,10 +487,7 @@ impl Repo {
         commits.map(|(oid, message)| Ok((oid.parse()?, message.to_owned()))).collect()
     }
 
-    /// The blobs that files of the work tree would be stored as, in the same order; nothing is stored.
-    ///
-    /// # Errors
-    /// If one cannot be read.
+    /// The blob ids of files in the work tree, in the same order. No object is written.
     pub async fn hashes_of(&self, paths: &[PathBuf]) -> Result<Vec<Oid>> {
         if paths.is_empty() {
             return Ok(Vec::new());
@@ -573,10 +501,7 @@ impl Repo {
         String::from_utf8_lossy(&output).lines().map(str::parse).collect()
     }
 
-    /// The commit that a tree or a commit names for a submodule; none if there is none at the path.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The commit that a tree or a commit records for a submodule; none if there is no gitlink at the path.
     pub async fn gitlink_at(&self, treeish: &Oid, path: &Path) -> Result<Option<Oid>> {
         let args = ["--literal-pathspecs", "ls-tree", "-z", treeish.as_str(), "--"].map(OsStr::new);
         let output = self.git.call(args.into_iter().chain([path.as_os_str()])).output().await?;
@@ -584,19 +509,13 @@ impl Repo {
         Ok(entry.strip_prefix("160000 commit ").and_then(|rest| rest.split('\t').next()?.parse().ok()))
     }
 
-    /// Whether there is anything at a path in a tree or a commit.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Whether a path exists in a tree or a commit.
     pub async fn is_in(&self, treeish: &Oid, path: &Path) -> Result<bool> {
         let args = ["--literal-pathspecs", "ls-tree", "-z", treeish.as_str(), "--"].map(OsStr::new);
         Ok(!self.git.call(args.into_iter().chain([path.as_os_str()])).output().await?.is_empty())
     }
 
-    /// The bytes of a file in a tree or a commit; none if it is not there.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// The content of a file in a tree or a commit; none if it does not exist.
     pub async fn blob_at(&self, treeish: &Oid, path: &Path) -> Result<Option<Vec<u8>>> {
         let mut name = OsString::from(format!("{treeish}:"));
         name.push(path);
@@ -605,9 +524,6 @@ impl Repo {
     }
 
     /// The value of a key in one configuration file.
-    ///
-    /// # Errors
-    /// If git cannot be run.
     pub async fn setting_in(&self, file: &Path, key: &str) -> Result<Option<String>> {
         if !file.exists() {
             return Ok(None);
@@ -617,26 +533,20 @@ impl Repo {
         Ok((answer.code == 0).then(|| String::from_utf8_lossy(&answer.stdout).trim_end().to_owned()))
     }
 
-    /// Every key of one configuration file with its value, in the order of the file; none if git cannot read it. What it includes is
-    /// left out.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// Every key of one configuration file with its value, in the order of the file, without includes. None if git cannot read
+    /// the file.
     pub async fn settings_in(&self, file: &Path) -> Result<Option<Vec<(String, OsString)>>> {
         let args = [OsStr::new("config"), "--file".as_ref(), file.as_ref(), "--no-includes".as_ref(), "--list".as_ref(), "-z".as_ref()];
         let answer = self.git.call(args).answer().await?;
         Ok((answer.code == 0).then(|| config_entries(&answer.stdout)))
     }
 
-    /// Every key that the repository and its work tree set, with its value, includes followed.
-    ///
-    /// # Errors
-    /// If git cannot read them.
+    /// Every key that is set for the repository and its work tree, with its value. Includes are followed.
     pub async fn local_settings(&self) -> Result<Vec<(String, OsString)>> {
         let mut entries = Vec::new();
         for scope in ["--local", "--worktree"] {
             if scope == "--worktree" && !entries.iter().any(|(key, _)| key == "extensions.worktreeconfig") {
-                // Without the extension git takes both scopes for the same.
+                // Without the extension, git treats both scopes as the same.
                 continue;
             }
             let output = self.git.call(["config", "--includes", scope, "--list", "-z"]).output().await?;
@@ -645,10 +555,8 @@ impl Repo {
         Ok(entries)
     }
 
-    /// The tag objects among the refs as `git cat-file --batch` prints them: no commit can have them as parents.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The tag objects among the refs, as `git cat-file --batch` prints them. They are saved that way because a tag cannot be the
+    /// parent of a commit.
     pub async fn raw_tags(&self, refs: &RefList) -> Result<Vec<u8>> {
         let names: String = refs.tags().map(|oid| format!("{oid}\n")).collect();
         if names.is_empty() {
@@ -661,22 +569,19 @@ impl Repo {
         self.place.git_dir.join("logs").join("HEAD")
     }
 
-    /// How long the log of HEAD is, to be given to [`Repo::head_log_since`] later.
+    /// The length of HEAD's reflog, for a later call of [`Repo::head_log_since`].
     #[must_use]
     pub fn head_log_length(&self) -> u64 {
         self.head_log().metadata().map_or(0, |meta| meta.len())
     }
 
-    /// What was said when HEAD was moved the last time; nothing where nobody knows.
-    ///
-    /// # Errors
-    /// If git cannot be asked.
+    /// The reflog message of the last change of HEAD; empty if there is none.
     pub async fn last_move_of_head(&self) -> Result<String> {
         let answer = self.git.call(["log", "-g", "-1", "--format=%gs", "HEAD", "--"]).answer().await?;
         Ok(String::from_utf8_lossy(&answer.stdout).trim_end().to_owned())
     }
 
-    /// Every commit that HEAD has been on since its log had the given length.
+    /// Every commit that HEAD has pointed to since its reflog had the given length.
     #[must_use]
     pub fn head_log_since(&self, length: u64) -> Vec<Oid> {
         let new = tail_of(&self.head_log(), length).unwrap_or_default();
@@ -684,10 +589,7 @@ impl Repo {
         oids.into_iter().collect()
     }
 
-    /// What of the given commits exists and is in none of `kept`, by the commits that contain all of it.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The tips of those commits, among the given ones and their ancestors, that exist and that none of `kept` contains.
     pub async fn loose_commits(&self, oids: Vec<Oid>, kept: &[&Oid]) -> Result<Vec<Oid>> {
         if oids.iter().all(|oid| kept.contains(&oid)) {
             return Ok(Vec::new());
@@ -711,18 +613,18 @@ impl Repo {
     }
 }
 
-/// The keys and values that `git config --list -z` prints.
+/// Parses the output of `git config --list -z`.
 fn config_entries(output: &[u8]) -> Vec<(String, OsString)> {
     let entry = |entry: &[u8]| {
         let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
-        // A key without a value is true.
+        // A key without a value means true.
         let value = entry.get(end + 1..).unwrap_or(b"true");
         (String::from_utf8_lossy(&entry[..end]).into_owned(), OsStr::from_bytes(value).to_owned())
     };
     output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).map(entry).collect()
 }
 
-/// What is in a file from some length on; all of it, if it is shorter now.
+/// The content of a file after the given length, or all of it if the file is shorter now.
 fn tail_of(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     if file.metadata()?.len() >= length {

@@ -1,4 +1,4 @@
-//! Refs: all of them in one question, several of them in one transaction.
+//! Lists all refs with one query, and updates several refs in one transaction.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use super::Oid;
 pub struct RefEntry {
     /// Its full name.
     pub name: String,
-    /// What it points at.
+    /// The object that it points to.
     pub oid: Oid,
-    /// Whether HEAD is on it.
+    /// Whether HEAD points to it.
     pub head: bool,
-    /// The commit that it leads to, if it leads to one.
+    /// The commit that it resolves to, if any.
     pub commit: Option<Oid>,
-    /// The ref that it stands for, if it is a symbolic one.
+    /// The target, if it is a symbolic ref.
     pub symref: Option<String>,
 }
 
@@ -25,19 +25,16 @@ pub struct RefEntry {
 #[derive(Clone, Debug, Default)]
 pub struct RefList {
     entries: Vec<RefEntry>,
-    /// Refs that name an object which does not exist.
+    /// Refs that point to an object which does not exist.
     broken: Vec<String>,
 }
 
 impl RefList {
-    /// The arguments of the one question.
+    /// The arguments of the git command that lists all refs.
     pub const QUERY: [&str; 2] =
         ["for-each-ref", "--format=%(objectname) %(objecttype) %(*objecttype)%(*objectname) %(HEAD) %(refname) %(symref)"];
 
-    /// Parses the answer to [`RefList::QUERY`].
-    ///
-    /// # Errors
-    /// If git answers in another form.
+    /// Parses the output of [`RefList::QUERY`].
     pub fn parse(output: &[u8]) -> Result<Self> {
         let parse = |line: &str| {
             let (oid, rest) = line.split_once(' ').context("no object id")?;
@@ -58,21 +55,19 @@ impl RefList {
         Ok(RefList { entries, broken: Vec::new() })
     }
 
-    /// The arguments of a question that needs no objects; what the refs lead to is asked by [`RefList::objects`].
+    /// The arguments of a git command that lists refs without reading objects. [`RefList::objects`] prepares the query for the
+    /// objects.
     pub const NAMES: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(HEAD) %(refname) %(symref)"];
 
-    /// What `git cat-file --batch-check=%(objectname) %(objecttype)` is to be asked after [`RefList::NAMES`] was answered by `names`:
-    /// two lines per ref.
+    /// The input for `git cat-file --batch-check=%(objectname) %(objecttype)`, two lines per ref. `names` is the output of
+    /// [`RefList::NAMES`].
     #[must_use]
     pub fn objects(names: &[u8]) -> String {
         let text = String::from_utf8_lossy(names);
         text.lines().filter_map(|line| line.split_once(' ')).map(|(oid, _)| format!("{oid}\n{oid}^{{commit}}\n")).collect()
     }
 
-    /// Parses the answers to [`RefList::NAMES`] and [`RefList::objects`].
-    ///
-    /// # Errors
-    /// If git answers in another form.
+    /// Parses the output of both commands, [`RefList::NAMES`] and the query of [`RefList::objects`].
     pub fn parse_both(names: &[u8], objects: &[u8]) -> Result<Self> {
         let (names, objects) = (String::from_utf8_lossy(names), String::from_utf8_lossy(objects));
         let mut objects = objects.lines();
@@ -92,19 +87,19 @@ impl RefList {
         Ok(list)
     }
 
-    /// The refs that name an object which does not exist. They are in no other list.
+    /// The refs that point to an object which does not exist. The other methods do not return them.
     #[must_use]
     pub fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    /// The list without one ref and without those that start with a prefix.
+    /// The list without the refs that the predicate selects.
     #[must_use]
     pub fn without(&self, is_left_out: impl Fn(&str) -> bool) -> Self {
         RefList { entries: self.entries.iter().filter(|entry| !is_left_out(&entry.name)).cloned().collect(), broken: self.broken.clone() }
     }
 
-    /// The list as it is after a transaction.
+    /// The list after a transaction.
     #[must_use]
     pub fn after(&self, updates: &[RefUpdate]) -> Self {
         let mut list = self.without(|name| updates.iter().any(|update| update.name() == name));
@@ -119,7 +114,7 @@ impl RefList {
         list
     }
 
-    /// The list as text, one ref a line; HEAD is not part of it.
+    /// The list as text, one ref per line. Does not record which ref HEAD points to.
     #[must_use]
     pub fn lines(&self) -> String {
         let line = |entry: &RefEntry| match &entry.symref {
@@ -129,7 +124,7 @@ impl RefList {
         self.entries.iter().map(line).chain(self.broken.iter().map(|name| format!("broken {name}\n"))).collect()
     }
 
-    /// Reads what [`RefList::lines`] wrote, among other lines.
+    /// Parses the output of [`RefList::lines`], which may be mixed with other lines.
     ///
     /// # Errors
     /// If a line is damaged.
@@ -144,7 +139,7 @@ impl RefList {
         Ok(RefList { entries, broken })
     }
 
-    /// All of them.
+    /// All refs.
     pub fn iter(&self) -> impl Iterator<Item = &RefEntry> {
         self.entries.iter()
     }
@@ -154,29 +149,29 @@ impl RefList {
         self.entries.iter().filter(move |entry| namespaces.iter().any(|space| entry.name.starts_with(space)))
     }
 
-    /// The objects that refs point at and that are no commits.
+    /// The objects that refs point to and that are not commits.
     pub fn tags(&self) -> impl Iterator<Item = &Oid> {
         self.entries.iter().filter(|entry| entry.commit.as_ref() != Some(&entry.oid)).map(|entry| &entry.oid)
     }
 
-    /// Every commit that a ref leads to.
+    /// Every commit that a ref resolves to.
     pub fn commits(&self) -> impl Iterator<Item = &Oid> {
         self.entries.iter().filter_map(|entry| entry.commit.as_ref())
     }
 
-    /// The ref of a full name.
+    /// The ref with a full name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&RefEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// What a full ref name points at.
+    /// The object that the ref with a full name points to.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Oid> {
         self.entry(name).map(|entry| &entry.oid)
     }
 
-    /// The branch that HEAD is on, if it has commits.
+    /// The branch that HEAD points to, if it has commits.
     #[must_use]
     pub fn head(&self) -> Option<&RefEntry> {
         self.entries.iter().find(|entry| entry.head)
@@ -188,16 +183,16 @@ impl RefList {
     }
 }
 
-/// The name of a ref and of the one that it stands for; names hold no blanks.
+/// Splits the name of a ref and its symbolic target; ref names contain no blanks.
 fn named(names: &str) -> (String, Option<String>) {
     let (name, target) = names.split_once(' ').unwrap_or((names, ""));
     (name.to_owned(), Some(target.to_owned()).filter(|target| !target.is_empty()))
 }
 
-/// One line of a ref transaction; an old value makes it fail if the ref has moved.
+/// One update in a ref transaction. If it has an old value, the transaction fails when the ref has moved.
 #[derive(Clone, Debug)]
 pub enum RefUpdate {
-    /// Sets a ref, whatever it was.
+    /// Sets a ref, whatever its value.
     Set {
         /// Full name.
         name: String,
@@ -230,7 +225,7 @@ pub enum RefUpdate {
 }
 
 impl RefUpdate {
-    /// The full name of the ref that it is about.
+    /// The full name of the updated ref.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -241,7 +236,7 @@ impl RefUpdate {
         }
     }
 
-    /// The whole transaction as `git update-ref --stdin` reads it.
+    /// The transaction as input for `git update-ref --stdin`.
     #[must_use]
     pub fn transaction(updates: &[RefUpdate]) -> String {
         let mut text = "start\n".to_owned();

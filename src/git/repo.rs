@@ -1,4 +1,4 @@
-//! A repository with its work tree; what is asked of it is in `questions.rs`, what is done to it in `actions.rs`.
+//! Defines a repository with its work tree; queries are in `questions.rs`, modifications in `actions.rs`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,25 +11,22 @@ use super::{Git, GitError, Place};
 /// A repository with its work tree.
 #[derive(Clone, Debug)]
 pub struct Repo {
-    /// The door.
+    /// Calls git.
     pub git: Git,
-    /// Where it is.
+    /// The paths of the repository.
     pub place: Place,
 }
 
 impl Repo {
-    /// The same repository, without an index of its own; `path` is one where no file ever is. Even commands that need no index read
-    /// the repository's, and fail if an agent has damaged it.
+    /// The same repository without an index; `path` is one where no file ever exists. Even commands that need no index read the
+    /// repository's index, and fail if an agent has damaged it.
     #[must_use]
     pub fn without_index(mut self, path: PathBuf) -> Self {
         self.git = self.git.with_index(path);
         self
     }
 
-    /// Whether git can work with the repository as it is: with its configuration, its format and its extensions.
-    ///
-    /// # Errors
-    /// If git cannot be run.
+    /// Whether git can use the repository with its configuration, format and extensions.
     pub async fn is_readable(&self) -> Result<bool> {
         match self.git.call(["rev-parse", "--git-dir"]).answer().await {
             Ok(answer) => Ok(answer.code == 0),
@@ -38,7 +35,7 @@ impl Repo {
         }
     }
 
-    /// The same repository, with commits made by nobody in particular.
+    /// The same repository, with git-ralph as the author and committer of commits.
     #[must_use]
     pub fn under_stand_in(mut self) -> Self {
         let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, OsString::from("git-ralph")));
@@ -48,10 +45,7 @@ impl Repo {
     }
 }
 
-/// Whether no identity is configured that commits can be made under.
-///
-/// # Errors
-/// If git cannot be asked.
+/// Whether no identity is configured for commits.
 pub async fn is_anonymous(git: &Git) -> Result<bool> {
     let lacks = async |who: &str| Ok::<_, anyhow::Error>(git.call(["var", who]).answer().await?.code != 0);
     Ok(lacks("GIT_COMMITTER_IDENT").await? || lacks("GIT_AUTHOR_IDENT").await?)
@@ -70,7 +64,7 @@ pub(super) fn nul_joined(paths: &[PathBuf]) -> Vec<u8> {
     paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
 }
 
-/// A path with a trailing slash, as git writes a directory that it does not look into.
+/// Whether a path ends in a slash, as git prints a directory that it does not look into.
 #[must_use]
 pub fn is_opaque_directory(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/")

@@ -1,15 +1,15 @@
-//! Where we are, without asking git: for suggestions, which must be fast, and for a repository that git itself refuses.
+//! Finds the repository without git: for completions, which must be fast, and for a repository that git refuses.
 
 use std::path::{Path, PathBuf};
 
 use crate::safe_read;
 
-/// A repository that was found on the disk.
+/// A repository that was found on disk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The git directory of this work tree.
     pub git_dir: PathBuf,
-    /// The one that all work trees share.
+    /// The git directory that all work trees share.
     pub common_dir: PathBuf,
     /// The top of the work tree.
     pub top: PathBuf,
@@ -38,8 +38,8 @@ impl Spot {
     }
 }
 
-/// The git directory of a work tree: `.git`, or what the file of that name says. One without a HEAD is none for git, but may be one
-/// with a run of ours.
+/// The git directory of a work tree: `.git`, or the path in the file of that name. git does not accept a directory without HEAD,
+/// but it is returned if it contains files of git-ralph.
 fn git_dir_in(top: &Path) -> Option<PathBuf> {
     let path = top.join(".git");
     if path.is_dir() {

@@ -1,4 +1,4 @@
-//! The stash: read as a list, rebuilt whole, dropped entry by entry, each checked right before it goes.
+//! Reads, rebuilds and drops entries of the stash; each entry is checked right before it is dropped.
 
 use anyhow::{Result, bail};
 
@@ -8,11 +8,11 @@ use crate::error::Problem;
 /// One entry of the stash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StashEntry {
-    /// Counts from 0, the newest; changes when a newer one goes.
+    /// The number in `stash@{n}`. 0 is the newest; the number changes when a newer entry is dropped.
     pub index: usize,
     /// The commit.
     pub oid: Oid,
-    /// What `git stash list` shows.
+    /// The message that `git stash list` shows.
     pub message: String,
 }
 
@@ -31,20 +31,20 @@ impl StashEntry {
         format!("stash {} {}\n", self.oid, self.message)
     }
 
-    /// The entries in a record, among other lines.
+    /// Parses the entries in a record, which may contain other lines.
     #[must_use]
     pub fn from_lines(record: &str) -> Vec<Self> {
         let lines: String = record.lines().filter_map(|line| line.strip_prefix("stash ")).map(|line| format!("{line}\n")).collect();
         Self::parse(&lines)
     }
 
-    /// Whether it was made on the given branch.
+    /// Whether it was created on the given branch.
     #[must_use]
     pub fn is_from(&self, branch: &str) -> bool {
         self.message.starts_with(&format!("WIP on {branch}:")) || self.message.starts_with(&format!("On {branch}:"))
     }
 
-    /// The message that it was given, without the branch that git writes before it.
+    /// The message without the branch that git puts before it.
     #[must_use]
     pub fn words(&self) -> &str {
         self.message.strip_prefix("On ").and_then(|rest| rest.split_once(": ")).map_or(&self.message, |(_, words)| words)
@@ -52,15 +52,12 @@ impl StashEntry {
 }
 
 impl Repo {
-    /// The entries of the stash, newest first; `refs` saves the question where there is none.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// The entries of the stash, newest first. If `refs` shows that there is no stash, no git process is needed.
     pub async fn stash(&self, refs: &RefList) -> Result<Vec<StashEntry>> {
         let Some(tip) = refs.get("refs/stash") else { return Ok(Vec::new()) };
         let mut entries = self.stashes().await?;
         if entries.first().is_none_or(|entry| entry.oid != *tip) {
-            // The entry has expired from the log that the list is made from; the ref still has it.
+            // The entry has expired from the reflog, from which git makes the list, but the ref still points to it.
             let message = self.message(tip).await?.lines().next().unwrap_or_default().to_owned();
             entries.iter_mut().for_each(|entry| entry.index += 1);
             entries.insert(0, StashEntry { index: 0, oid: tip.clone(), message });
@@ -69,18 +66,12 @@ impl Repo {
     }
 
     /// The entries of the stash, newest first.
-    ///
-    /// # Errors
-    /// If git fails.
     pub async fn stashes(&self) -> Result<Vec<StashEntry>> {
         let output = self.git.call(["stash", "list", "--format=%H %gs"]).working().output().await?;
         Ok(StashEntry::parse(&String::from_utf8_lossy(&output)))
     }
 
-    /// Makes the stash hold these entries, newest first. Every one of them must be reachable otherwise meanwhile.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Replaces the stash by these entries, newest first. Meanwhile, each entry must be reachable from another ref.
     pub async fn rebuild_stash(&self, entries: &[StashEntry]) -> Result<()> {
         self.git.call(["update-ref", "-d", "refs/stash"]).output().await?;
         for entry in entries.iter().rev() {
@@ -89,10 +80,10 @@ impl Repo {
         Ok(())
     }
 
-    /// Drops entries, the oldest first so that the others keep their numbers; each is looked at again right before.
+    /// Drops entries, the oldest first so that the others keep their numbers. Each is checked again right before.
     ///
     /// # Errors
-    /// If git fails, or one is not what it was: it and those that are left stay.
+    /// If git fails, or an entry has changed. That entry and the remaining ones are not dropped.
     pub async fn drop_stashes(&self, entries: &[StashEntry]) -> Result<()> {
         let mut entries: Vec<&StashEntry> = entries.iter().collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.index));

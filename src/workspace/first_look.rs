@@ -1,4 +1,4 @@
-//! Records a directory before a run touches it: the content as a tree, and what a tree cannot hold in files.
+//! Records a directory before a run touches it: its files as a tree object, and everything else in the run's directory.
 
 use std::path::PathBuf;
 

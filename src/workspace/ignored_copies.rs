@@ -248,8 +248,8 @@ impl Workspace {
         if Stamp::from(&meta).to_string() == copy.stamp || is_same() { Fate::Same } else { Fate::Changed }
     }
 
-    /// Whether the directory of a deleted file exists. A landed attempt may have removed it on purpose; otherwise it is created
-    /// again.
+    /// Whether a file to be restored has a directory. After a landing, a missing directory counts as removed on purpose. Otherwise it
+    /// is created again.
     pub(super) fn has_place(&self, path: &Path, wanted: Treatment, label: &str) -> Result<bool> {
         for dir in path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
             let at = self.repo.place.top.join(dir);

@@ -64,8 +64,8 @@ impl Workspace {
         Ok(snapshot.tree)
     }
 
-    /// Stages the new commits of submodules where the index has the old ones. A run leaves the work trees of submodules alone, so
-    /// the index is the only place that records the new commits, and `git submodule update` reads them there.
+    /// Stages the new commits of submodules where the index has the old ones. An isolated run leaves the checkout's
+    /// submodules alone, so the index is the only place that records the new commits, and `git submodule update` reads them there.
     pub(crate) async fn stage_submodules(&self, changes: &[PathChange]) -> Result<Vec<Notice>> {
         let moved: Vec<&PathChange> = changes.iter().filter(|change| change.old_mode == GITLINK && change.new_mode == GITLINK).collect();
         let (real, draft) = (self.real_index(), self.dir.join("index.submodules"));

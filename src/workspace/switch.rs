@@ -16,7 +16,7 @@ use super::snapshot::GITLINK;
 use super::{Notice, Workspace};
 use crate::git::{Oid, PathChange, Reach};
 
-/// The number of attempts, in case files are written where git is about to write.
+/// How many times the switch is tried if files are written where git is about to write.
 const TRIES: u32 = 5;
 
 /// A switch from one tree to another.

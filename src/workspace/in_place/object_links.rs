@@ -16,7 +16,7 @@ use crate::git::Oid;
 use crate::stamp::Stamp;
 use crate::workspace::Workspace;
 
-/// With more loose objects than this (about where `git gc --auto` starts to pack), linking takes too long.
+/// With more loose objects than this, linking takes too long. `git gc --auto` packs objects before there are that many.
 const MOST: usize = 10_000;
 const PACKS: &str = "pack";
 /// The number of characters of an object id that form the directory name.

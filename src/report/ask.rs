@@ -1,4 +1,4 @@
-//! The only place that asks. Every question runs off the runtime, and leaves the cursor visible on every path.
+//! Asks the user questions; no other code does. Every question runs off the runtime, and always leaves the cursor visible.
 
 use std::io;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::{Line, Tone, output};
 use crate::config::Finish;
 use crate::process::Suspension;
 
-/// How long Ctrl-C takes to come back as an answer.
+/// How long to wait for Ctrl-C to arrive as an answer.
 const ANSWER: Duration = Duration::from_millis(300);
-/// The cells that dialoguer adds to a question: its marks, `(y/n)` and the answer.
+/// The width that dialoguer adds to a question: its marks, `(y/n)` and the answer.
 const CONFIRM_MARGIN: usize = 16;
 
-/// The answer to a question that can be left unanswered.
+/// The answer to a question that the user can leave open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     /// One of the choices.
@@ -34,12 +34,12 @@ pub enum Answer<T> {
     Interrupted,
 }
 
-/// What to do about a run that is already open.
+/// What to do with a run that is already open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenRun {
-    /// Go on with it.
+    /// Continue it.
     Resume,
-    /// Rescue it and start over.
+    /// Keep its work under refs and start over.
     Restart,
 }
 
@@ -69,16 +69,16 @@ impl Choices {
     }
 }
 
-/// The answer to the completion choice that Enter gives.
+/// The preselected answer to the question how to finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likely {
-    /// Every story is done.
+    /// Cleanup, because every story is done.
     Cleanup,
-    /// There is more to do.
+    /// Later, because there is more to do.
     Later,
 }
 
-/// The completion choice.
+/// Asks how to finish a run.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -92,7 +92,7 @@ pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Res
     Ok(answer.map_to(&[Some(Finish::Cleanup), Some(Finish::Keep), None]))
 }
 
-/// What to do about an open run.
+/// Asks what to do with an open run.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -106,7 +106,7 @@ pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
     Ok(answer.map_to(&[Some(OpenRun::Resume), Some(OpenRun::Restart), None]))
 }
 
-/// Where the stories of a new change come from; later means a template.
+/// Asks where the stories of a new change are. "None of these" means a template.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -120,7 +120,7 @@ pub async fn which_source(mut sources: Vec<String>) -> Result<Answer<Option<Stri
     })
 }
 
-/// One of several names.
+/// Asks for one of several changes.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -143,7 +143,7 @@ impl Answer<usize> {
     }
 }
 
-/// Whether something shall really be done; no is the default.
+/// Asks whether to really do something; the default is no.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -151,7 +151,7 @@ pub async fn sure(prompt: String) -> Result<Answer<()>> {
     confirm(prompt, false).await
 }
 
-/// Whether a proposal is welcome; yes is the default.
+/// Asks whether to accept a proposal; the default is yes.
 ///
 /// # Errors
 /// If the terminal cannot be used.
@@ -160,7 +160,7 @@ pub async fn agreed(prompt: String) -> Result<Answer<()>> {
 }
 
 async fn confirm(prompt: String, default: bool) -> Result<Answer<()>> {
-    // dialoguer draws its line again when it is answered: a question that does not fit is printed above it.
+    // dialoguer redraws its line when it is answered, so a question that does not fit is printed above that line.
     let fits = width(&prompt) + CONFIRM_MARGIN <= Size::now().columns;
     let (above, prompt) = if fits { (None, prompt) } else { (Some(prompt), "Sure?".to_owned()) };
     if let Some(text) = above {
@@ -170,7 +170,7 @@ async fn confirm(prompt: String, default: bool) -> Result<Answer<()>> {
         let _cursor = Cursor;
         Confirm::with_theme(&ColorfulTheme::default()).with_prompt(prompt).default(default).interact_opt()
     };
-    // Ctrl-C at the question comes back as its answer; the signal that goes with it must not end the process.
+    // Ctrl-C at the question arrives as its answer. The signal that comes with it must not end the process.
     let mut interrupted = signal(SignalKind::interrupt())?;
     let before = tcgetattr(io::stdin()).ok();
     let mut asked = tokio::task::spawn_blocking(question);
@@ -178,7 +178,7 @@ async fn confirm(prompt: String, default: bool) -> Result<Answer<()>> {
         answer = &mut asked => answer?,
         _ = interrupted.recv() => match timeout(ANSWER, &mut asked).await {
             Ok(answer) => answer?,
-            // The signal came without the key, so dialoguer is still waiting: the terminal gets its settings back here.
+            // The signal came without the key, so dialoguer is still waiting. The terminal settings are restored here.
             Err(_) => {
                 if let Some(settings) = before {
                     let _ = tcsetattr(io::stdin(), OptionalActions::Now, &settings);
@@ -199,7 +199,7 @@ async fn select(prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
     select_from(0, prompt, items).await
 }
 
-/// The same with another item than the first one preselected.
+/// Like `select`, with another item than the first one preselected.
 async fn select_from(selected: usize, prompt: String, items: Vec<String>) -> Result<Answer<usize>> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let suspension = Suspension::listen()?;
@@ -209,13 +209,13 @@ async fn select_from(selected: usize, prompt: String, items: Vec<String>) -> Res
     })
 }
 
-/// Takes a question off the screen; the given answer stands for it.
+/// Removes a question from the screen, and returns the given answer for it.
 pub fn withdraw<T>(answer: Answer<T>) -> Answer<T> {
     drop(Cursor);
     answer
 }
 
-/// dialoguer leaves the cursor hidden when it is interrupted.
+/// Shows the cursor again, because dialoguer leaves it hidden when it is interrupted.
 struct Cursor;
 
 impl Drop for Cursor {

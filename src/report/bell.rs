@@ -1,4 +1,4 @@
-//! The terminal's bell and a notification of the desktop's, for a user who is looking elsewhere.
+//! Rings the terminal's bell and sends a desktop notification, for a user who is looking elsewhere.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -9,31 +9,31 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, 
 use super::clean;
 use crate::config::Bell;
 
-/// How long a terminal has to say whether it is looked at; most that can say it do so at once.
+/// How long to wait for the terminal's answer whether it has the focus. Most terminals that support this answer at once.
 const ANSWER: Duration = Duration::from_millis(150);
 const ASK: &[u8] = b"\x1b[?1004h";
 const ASK_NO_MORE: &[u8] = b"\x1b[?1004l";
 const FOCUSED: &[u8] = b"\x1b[I";
 const UNFOCUSED: &[u8] = b"\x1b[O";
 
-/// What kind of terminal standard error is.
+/// What the terminal on standard error can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Screen {
-    /// One that knows nothing but letters and the bell.
+    /// It supports only text and the bell.
     Plain,
-    /// One that knows control sequences.
+    /// It supports control sequences.
     Able,
 }
 
 impl Screen {
-    /// By the value of `TERM`.
+    /// Determined by the value of `TERM`.
     #[must_use]
     pub fn named(term: &str) -> Self {
         if matches!(term, "" | "dumb" | "linux" | "vt100" | "vt220") { Screen::Plain } else { Screen::Able }
     }
 }
 
-/// Calls the user, unless the settings or the terminal say that there is no need. Blocks for a moment.
+/// Notifies the user, unless the settings or the terminal say that there is no need. Blocks for a moment.
 pub fn ring(bell: Bell, screen: Screen, text: &str) {
     let call = match (bell, screen) {
         (Bell::Silent, _) => false,
@@ -54,11 +54,11 @@ fn sequence(screen: Screen, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Asks the terminal whether it has the focus. One that does not answer is taken for one that is not looked at.
+/// Asks the terminal whether it has the focus. One that does not answer counts as not focused.
 fn is_looked_at() -> bool {
     let stdin = io::stdin();
     let ours = tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp());
-    // What somebody has typed ahead is for the next program, and a terminal of others is not ours to ask.
+    // Input that the user has typed ahead is for the next program. A terminal that another job owns must not be queried.
     if !ours || waiting(Duration::ZERO) {
         return false;
     }

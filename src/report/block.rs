@@ -1,26 +1,26 @@
-//! Lines at the bottom of the screen that are drawn again in place.
+//! Lines at the bottom of the screen that are redrawn in place.
 //!
-//! The cursor rests at the start of the first line. Whatever a resize does to the lines below it, they can be erased from there, and
-//! no line above it is touched.
+//! The cursor stays at the start of the first line. Whatever a resize does to the lines below it, they can be erased from there,
+//! without touching a line above.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::termios::tcgetwinsize;
 
-/// How many lines of a block are on the screen; a panic erases them before its message is printed.
+/// How many lines of a block are on the screen. A panic erases them before its message is printed.
 static DRAWN: AtomicUsize = AtomicUsize::new(0);
 
-/// The whole line: tmux then forgets that a resize has wrapped it.
+/// Erases the whole line, which makes tmux forget that a resize has wrapped it.
 const ERASE_LINE: &str = "\x1b[2K";
 const ERASE_REST: &str = "\x1b[K";
-/// Never used at the start of a block: tmux saves a whole screen in its history before that is erased.
+/// Never used at the start of a block, because tmux would first copy the whole screen into its history.
 const ERASE_BELOW: &str = "\x1b[J";
-/// A terminal that has become narrower since it was asked cuts lines instead of wrapping them.
+/// Without wrapping, a terminal that has just become narrower cuts lines instead of wrapping them.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// Columns and rows of a terminal.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub columns: usize,
@@ -28,7 +28,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// The size of the terminal on standard error, as it is now.
+    /// The current size of the terminal on standard error.
     pub fn now() -> Self {
         match tcgetwinsize(io::stderr()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size { columns: size.ws_col.into(), rows: size.ws_row.into() },
@@ -36,13 +36,13 @@ impl Size {
         }
     }
 
-    /// The cells of a line that can be used: the last column stays empty, because terminals differ in what follows it.
+    /// The usable cells of a line. The last column stays empty, because terminals differ in how they continue after it.
     pub fn usable(self) -> usize {
         self.columns.saturating_sub(1)
     }
 }
 
-/// Lines that are drawn again in place.
+/// Lines that are redrawn in place.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     lines: Vec<String>,
@@ -50,7 +50,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Shows these lines, each of which must fit into the width, in place of those that are there.
+    /// Replaces the lines on the screen by these, each of which must fit into the width.
     pub fn draw(&mut self, size: Size, mut lines: Vec<String>) {
         lines.truncate(size.rows.saturating_sub(1).max(1));
         if self.size != Some(size) || self.lines != lines {
@@ -60,16 +60,16 @@ impl Block {
         }
     }
 
-    /// Writes a line above the block, which stays.
+    /// Writes a line above the block.
     pub fn print(&self, text: &str) {
         match self.size {
             Some(_) => write(&frame(&format!("{ERASE_LINE}{text}{ERASE_REST}\r\n"), &self.lines)),
-            // In the background what is behind the cursor is not ours.
+            // In the background, the lines after the cursor do not belong to git-ralph.
             None => write(&format!("{text}\r\n")),
         }
     }
 
-    /// Takes the lines off the screen.
+    /// Removes the lines from the screen.
     pub fn erase(&mut self) {
         if self.size.take().is_some() {
             self.lines.clear();
@@ -84,7 +84,7 @@ impl Drop for Block {
     }
 }
 
-/// Erases the block, if one is on the screen.
+/// Erases the block, if there is one on the screen.
 pub(super) fn erase_drawn() {
     match DRAWN.swap(0, Ordering::Relaxed) {
         0 => {}
@@ -93,7 +93,7 @@ pub(super) fn erase_drawn() {
     }
 }
 
-/// The lines, written over what is there, with the cursor back at their start; `above` is written before them and scrolls away.
+/// The output that overwrites the old lines and returns the cursor to their start; `above` is written first and scrolls away.
 fn frame(above: &str, lines: &[String]) -> String {
     let up = match lines.len() {
         0 | 1 => String::new(),
@@ -103,7 +103,7 @@ fn frame(above: &str, lines: &[String]) -> String {
     format!("\r{above}{NO_WRAP}{ERASE_LINE}{text}{ERASE_BELOW}{up}\r{WRAP}")
 }
 
-/// One write per frame, so that no half of one is seen.
+/// Writes a frame at once, so that no half frame is visible.
 fn write(text: &str) {
     let mut screen = io::stderr().lock();
     let _ = screen.write_all(text.as_bytes()).and_then(|()| screen.flush());

@@ -1,17 +1,17 @@
-//! Text measured in the cells of a terminal: how wide it is, and as much of it as fits.
+//! Measures and cuts text in terminal cells.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
-/// The most cells that a terminal may use for a text. Terminals disagree about joined emoji: one that does not join them shows every
-/// part, so the larger number counts.
+/// The largest number of cells that a terminal may use for a text. Terminals disagree about joined emoji: some show every part
+/// separately, so the larger number counts.
 pub(super) fn width(text: &str) -> usize {
     let apart: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
     apart.max(text.width())
 }
 
-/// As much of the beginning of a text as fits into so many cells, with `…` where it was cut.
+/// The beginning of a text that fits into the given number of cells, with `…` where it was cut.
 pub(super) fn shorten(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -26,7 +26,7 @@ pub(super) fn shorten(text: &str, cells: usize) -> String {
     if cells == 0 { String::new() } else { format!("{}…", &text[..end]) }
 }
 
-/// The text in pieces that must not be cut: a character with what is combined with it or joined to it.
+/// Splits a text into pieces that must not be cut: a character with its combining and joined characters.
 fn clusters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
-//! Foreign text made safe for a terminal.
+//! Makes untrusted text safe for a terminal.
 
-/// Takes control sequences, control characters and direction overrides out of a text; a newline becomes a blank.
+/// Removes control sequences, control characters and direction overrides from a text; a newline becomes a space.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let text = without_strings(text);
@@ -19,7 +19,7 @@ fn is_override(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{feff}')
 }
 
-/// Takes out sequences that carry a string: titles, clipboard writes, device control.
+/// Removes sequences that carry a string: titles, clipboard writes, device control.
 fn without_strings(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Every setting with its value and where it was set, as text and as JSON.
+//! The settings with their values and origins, as text and as JSON, for `git ralph config`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What `doctor` has found: one line a check, and the command that fixes what is red.
+//! The result of `git ralph doctor`: one line per check, and the command that fixes a failed one.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::clean;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
     /// As it should be.
     Green,
-    /// Worth knowing, in nobody's way.
+    /// Worth knowing, but not a problem.
     Note,
     /// `start` would fail.
     Red,
@@ -22,9 +22,9 @@ pub enum Health {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: String,
-    /// How it came out.
+    /// The result.
     pub health: Health,
     /// What was found.
     pub found: String,
@@ -33,12 +33,12 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check without anything to fix.
+    /// Creates a check without a fix.
     pub fn new(name: impl Into<String>, health: Health, found: impl Into<String>) -> Self {
         Check { name: name.into(), health, found: found.into(), fix: None }
     }
 
-    /// Adds the command that fixes it.
+    /// Adds the command that fixes the problem.
     #[must_use]
     pub fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.fix = Some(command.into());

@@ -1,12 +1,12 @@
-//! A line put together from parts so that it fits: parts that matter less are left out first, a flexible one is shortened.
+//! Builds a line from parts so that it fits: the least important parts are left out first, and flexible parts are shortened.
 
 use console::Style;
 
 use super::cells::{shorten, width};
 
-/// Between two parts.
+/// The space between two parts.
 const GAP: &str = "  ";
-/// A flexible part that would be shorter is left out.
+/// A flexible part that would become shorter than this is left out.
 const SHORTEST: usize = 8;
 
 /// A part of a line.
@@ -14,9 +14,9 @@ const SHORTEST: usize = 8;
 pub(super) struct Part {
     text: String,
     style: Style,
-    /// Parts with larger numbers are left out first; number 0 stays.
+    /// Parts with larger numbers are left out first; parts with 0 are never left out.
     rank: u8,
-    /// Whether it may be shortened to what room there is.
+    /// Whether the part may be shortened.
     flexible: bool,
 }
 
@@ -31,13 +31,13 @@ impl Part {
         Part { flexible: true, ..Part::new(rank, text, style) }
     }
 
-    /// The least that it takes.
+    /// The minimum width of the part.
     fn least(&self) -> usize {
         if self.flexible { width(&self.text).min(SHORTEST) } else { width(&self.text) }
     }
 }
 
-/// The parts that have room in so many cells, as one line.
+/// The parts that fit into the given number of cells, as one line.
 pub(super) fn line(parts: Vec<Part>, cells: usize) -> String {
     let mut parts: Vec<Part> = parts.into_iter().filter(|part| !part.text.is_empty()).collect();
     let total = |parts: &[Part], of: fn(&Part) -> usize| -> usize {
@@ -48,7 +48,7 @@ pub(super) fn line(parts: Vec<Part>, cells: usize) -> String {
     {
         parts.remove(at);
     }
-    // What is left over goes to the flexible parts, or is taken from the last one.
+    // The remaining excess is taken from the flexible parts, then from the last ones.
     let mut excess = total(&parts, |part| width(&part.text)).saturating_sub(cells);
     for flexible in [true, false] {
         for part in parts.iter_mut().rev().filter(|part| part.flexible == flexible) {

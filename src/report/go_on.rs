@@ -1,15 +1,15 @@
-//! The commands that let a run go on from where its loop ended.
+//! The commands that continue a run after its loop has ended.
 
 use crate::run::{Budget, End, RunState};
 use crate::shell_word::git_ralph;
 use crate::story::StoryId;
 
-/// The commands, the likeliest first, each with what it is for.
+/// The commands, the likeliest first, each with its purpose.
 #[must_use]
 pub fn go_on_commands(state: &RunState, change: &str) -> Vec<(String, &'static str)> {
     let resume = format!("git ralph resume {change}");
     let steer = |command: &str, story: &StoryId| {
-        // Of isolated runs several can be open in one work tree.
+        // Several isolated runs can be open in one work tree, so the command has to name the change.
         let which = if state.is_isolated() { format!(" --change {change}") } else { String::new() };
         format!("{} && {resume}", git_ralph(&format!("{command}{which}"), &[story.as_str()]))
     };

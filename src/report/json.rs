@@ -1,9 +1,9 @@
-//! One event a line on standard output.
+//! The reporter for `--json`: prints one event per line to standard output.
 
 use super::output;
 use crate::run::{Activity, Record, Reporter, RunState};
 
-/// Tells events as JSON.
+/// Reports events as JSON.
 #[derive(Debug)]
 pub struct JsonLines;
 

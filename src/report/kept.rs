@@ -1,4 +1,4 @@
-//! What is kept under a ref, with the commands to look at it and to bring it back, as they can be typed.
+//! Describes saved work under a ref, with commands to inspect and to restore it that the user can paste.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,21 +14,21 @@ use crate::shell_word::quoted;
 use crate::story::ChangeName;
 
 const GITLINK: u32 = 0o160_000;
-/// More paths than these are counted, not named.
+/// At most this many paths are named; the others are counted.
 const PATHS_NAMED: usize = 4;
 
-/// Where commands will be typed.
+/// Where the commands will be typed.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot<'a> {
     /// The change that the refs belong to.
     pub change: &'a ChangeName,
-    /// All refs: a branch that is proposed must not be there yet.
+    /// All refs, because a proposed branch name must not exist yet.
     pub refs: &'a RefList,
-    /// Whether paths are typed from the top of the work tree.
+    /// Whether the current directory is the top of the work tree, which paths are relative to.
     pub at_top: bool,
 }
 
-/// A ref, what it keeps, and what to type.
+/// A ref, what it keeps, and the commands for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kept {
@@ -42,13 +42,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Looks at a ref and at what differs between the commit and its parent; nothing, if it keeps nothing.
+    /// Describes a ref, given the changes between its commit and the parent. `None` if it keeps no work.
     #[must_use]
     pub fn new(entry: &DescribedRef, changes: &[PathChange], spot: &Spot<'_>) -> Option<Self> {
         let names = Names::new(spot.change);
         let rest = entry.name.strip_prefix(&names.prefix())?;
         let own = names.kind(&entry.name);
-        // A ref of a kind that this version does not know is shown as what it is called.
+        // A ref of an unknown kind is described by its name.
         let kind = own.map(|own| own.kind);
         let files = kind.is_some_and(RefKind::holds_files);
         let nothing = own.is_some_and(|own| own.kind.is_internal() && own.run.is_none());
@@ -97,7 +97,7 @@ fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
     }
 }
 
-/// The command that brings files back; a path that cannot be typed is not named.
+/// The command that restores files. A path that cannot be typed is left out.
 fn restore(name: &str, changes: &[PathChange], spot: &Spot<'_>) -> (Option<String>, usize) {
     let there: Vec<&PathChange> = changes.iter().filter(|change| change.new_mode != 0 && change.new_mode != GITLINK).collect();
     let paths: Vec<String> = there.iter().filter_map(|change| pathspec(&change.path, spot.at_top)).take(PATHS_NAMED).collect();

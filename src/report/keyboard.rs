@@ -1,4 +1,4 @@
-//! Keys as they are typed, without echo; Ctrl-C and Ctrl-Z stay signals. The terminal gets its settings back on every path.
+//! Reads keys as they are typed, without echo. Ctrl-C and Ctrl-Z stay signals. The terminal settings are restored in every case.
 
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
@@ -7,11 +7,11 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 
 use super::block::erase_drawn;
 
-/// The terminal's own settings while keys are read.
+/// The original terminal settings, while keys are read.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static HOOKED: Once = Once::new();
 
-/// What was typed.
+/// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A letter or another character.
@@ -26,12 +26,12 @@ pub enum Key {
     Down,
 }
 
-/// While this lives, keys are read as they are typed.
+/// While this value lives, keys can be read as they are typed.
 #[derive(Debug)]
 pub struct Keyboard(());
 
 impl Keyboard {
-    /// Begins to read keys; not if standard input is no terminal, or belongs to another job.
+    /// Starts reading keys. Returns `None` if standard input is not a terminal, or if another job owns it.
     #[must_use]
     pub fn open() -> Option<Self> {
         if !is_foreground() {
@@ -52,7 +52,7 @@ impl Keyboard {
     #[must_use]
     pub fn typed(&self) -> Vec<Key> {
         let mut buffer = [0; 256];
-        // In the background a read would stop the process.
+        // In the background, reading would stop the process.
         match if is_foreground() { rustix::io::read(io::stdin(), &mut buffer) } else { Ok(0) } {
             Ok(count) => keys(&buffer[..count]),
             Err(_) => Vec::new(),
@@ -66,17 +66,17 @@ impl Drop for Keyboard {
     }
 }
 
-/// Whether the terminal on standard input is ours to read from now.
+/// Whether this process may read from the terminal on standard input now.
 fn is_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// Whether another job has the terminal on standard error, so that nothing may be drawn there.
+/// Whether another job owns the terminal on standard error, so that nothing may be drawn there.
 pub(super) fn is_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
-/// Gives the terminal its own settings back.
+/// Restores the terminal settings.
 fn restore() {
     if let Some(settings) = before().take()
         && is_foreground()
@@ -98,7 +98,7 @@ fn before() -> std::sync::MutexGuard<'static, Option<Termios>> {
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What bytes from a terminal mean; sequences that are not known here are passed over.
+/// Decodes bytes from a terminal into keys. Unknown sequences are skipped.
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);
     let mut keys = Vec::new();

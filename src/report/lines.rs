@@ -1,21 +1,21 @@
-//! Plain lines on standard error: what there is without a terminal.
+//! The reporter without a terminal: prints plain lines to standard error.
 
 use super::words::activity_lines;
 use super::{Tone, event_lines, output};
 use crate::run::{Activity, Record, Reporter, RunState};
 
-/// How much is told.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Warnings and errors.
     Quiet,
-    /// What happens.
+    /// All events.
     Normal,
-    /// Also what the agent says.
+    /// Also the agent's output.
     Verbose,
 }
 
-/// Tells events as lines.
+/// Reports events as lines.
 #[derive(Debug)]
 pub struct Lines {
     verbosity: Verbosity,
@@ -23,7 +23,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// With the given verbosity.
+    /// Creates a reporter with the given verbosity.
     #[must_use]
     pub fn new(verbosity: Verbosity) -> Self {
         Lines { verbosity, said: std::cell::RefCell::default() }
@@ -55,7 +55,7 @@ impl Reporter for Lines {
     }
 }
 
-/// What the agent says or does, as a line of its own.
+/// What the agent says or does, as a line.
 pub(super) fn said_text(activity: &Activity<'_>) -> Option<String> {
     match activity {
         Activity::Said { story, line } if !line.is_empty() => Some(format!("{story}| {}", super::clean(line))),

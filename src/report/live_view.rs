@@ -1,4 +1,4 @@
-//! The live view as data: what goes on, and its lines for a terminal of any size. Pure, no I/O.
+//! The live view as data: what is happening, as lines for a terminal of any size. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::run::{Activity, Event, RunState, StopKind, Usage, Why};
 use crate::story::StoryId;
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// From here on silence is worth a word; earlier if the limit is short.
+/// After this time without output, the view says how long the agent has been silent; earlier if the limit is short.
 const QUIET: Duration = Duration::from_secs(30);
-/// From this width on there is room for titles and long names of keys.
+/// From this width on there is room for titles and long key names.
 const WIDE: usize = 60;
-/// From this width on the bar is long.
+/// From this width on the progress bar is long.
 const VERY_WIDE: usize = 120;
 
-/// What goes on.
+/// What is happening in the loop.
 #[derive(Debug)]
 pub(super) struct LiveView {
     began: Instant,
@@ -30,24 +30,24 @@ pub(super) struct LiveView {
     done: usize,
     total: usize,
     landed: u32,
-    /// How long the run has waited, and since when it waits.
+    /// How long the run has waited for limits and unavailable models.
     waited: Duration,
-    /// What attempts that have ended have used.
+    /// The usage of attempts that have ended.
     used: Usage,
-    /// What attempts that are under way have used so far.
+    /// The usage so far of attempts in progress.
     in_flight: BTreeMap<StoryId, Usage>,
     rows: BTreeMap<Row, Running>,
     stop: Option<StopKind>,
-    /// Whether keys can be typed, so that they are worth a line.
+    /// Whether git-ralph reads keys, so that they are worth a line.
     pub hears_keys: bool,
 }
 
 /// What a row is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
-    /// A story that is being worked on, or that the run waits after.
+    /// A story in progress, or one after which the run waits.
     Story(StoryId),
-    /// The landing that is being tested.
+    /// The landing whose gates are running.
     Landing,
     /// A private clone that is being set up.
     Workspace(String),
@@ -59,7 +59,7 @@ struct Running {
     title: String,
     since: Instant,
     doing: String,
-    /// When the agent printed something last; none if no agent is at work.
+    /// When the agent last printed something; `None` if no agent is working.
     heard: Option<Instant>,
     /// When a wait ends.
     until: Option<Timestamp>,
@@ -89,12 +89,12 @@ impl LiveView {
         }
     }
 
-    /// Whether there is anything to show.
+    /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Takes an event in.
+    /// Updates the view with an event.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn event(&mut self, event: &Event, state: &RunState, now: Instant) {
         match event {
@@ -173,7 +173,7 @@ impl LiveView {
         }
     }
 
-    /// Takes an activity in.
+    /// Updates the view with an activity.
     pub fn activity(&mut self, activity: &Activity<'_>, now: Instant) {
         match activity {
             Activity::Working { agent, model, idle } => {
@@ -191,7 +191,7 @@ impl LiveView {
                 let row = Row::Story((*story).clone());
                 self.show(&row, format!("waits for {}", clean(runner)));
                 if let Some(running) = self.rows.get_mut(&row) {
-                    // Waiting is not silence.
+                    // Waiting for a runner does not count as silence.
                     running.heard = None;
                 }
             }
@@ -204,7 +204,7 @@ impl LiveView {
             Activity::Did { story, tool, target } => self.show(&Row::Story((*story).clone()), clean(&format!("{tool} {target}"))),
             Activity::GateStarted { story, command } => {
                 let row = Row::Story((*story).clone());
-                // The gates of a landing run when the attempt of the story has left its workspace.
+                // The gates of a landing run after the attempt has left its workspace, so the story has no row any more.
                 let row = if self.rows.contains_key(&row) { row } else { Row::Landing };
                 self.show(&row, format!("gate: {}", clean(command)));
             }
@@ -236,12 +236,12 @@ impl LiveView {
         }
     }
 
-    /// The lines for a terminal of that size.
+    /// The lines for a terminal of the given size.
     pub fn lines(&self, size: Size, now: Instant, time: Timestamp) -> Vec<String> {
         let cells = size.usable();
         let beat = usize::try_from(now.duration_since(self.began).as_millis() / 100).unwrap_or_default();
         let spinner = SPINNER[beat % SPINNER.len()];
-        // One row is for the line of the run and one for the keys; the cursor needs none of its own.
+        // One row is for the summary and one for the keys. The cursor does not need its own row.
         let shown = size.rows.saturating_sub(3).max(1);
         let mut lines: Vec<String> = self.rows.values().take(shown).map(|row| self.row(row, spinner, size, now, time)).collect();
         lines.push(line(self.summary(size, now), cells));
@@ -267,7 +267,7 @@ impl LiveView {
         line(parts, size.usable())
     }
 
-    /// How long an agent has been silent, of how long it may be.
+    /// How long an agent has been silent, and its limit.
     fn quiet(&self, row: &Running, now: Instant) -> String {
         let silent = row.heard.map_or(Duration::ZERO, |heard| now.duration_since(heard));
         match self.idle {
@@ -296,7 +296,7 @@ impl LiveView {
         ]
     }
 
-    /// How much is left to do, and how long that may take, judged by the stories that this loop has landed.
+    /// How many stories are left, and an estimate of the time, based on the stories that this loop has landed.
     fn left(&self, now: Instant) -> String {
         let left = self.total.saturating_sub(self.done);
         let worked = now.duration_since(self.began).saturating_sub(self.waited);
@@ -355,7 +355,7 @@ mod tests {
         id.parse().unwrap_or_else(|_| panic!("{id} is no story id"))
     }
 
-    /// A view of an attempt that began a minute ago and was heard then, of the second of three stories.
+    /// A view of the second of three stories, with an attempt that began a minute ago and has printed nothing since.
     fn at_work(now: Instant, title: &str) -> LiveView {
         let began = now - 60 * SECOND;
         let mut view = LiveView::new(began);

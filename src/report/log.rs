@@ -1,4 +1,4 @@
-//! A run looked back at: its attempts in order, and what was taken out on the way and is kept.
+//! The history of a run for `git ralph log`: its attempts in order, and saved work.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,25 +17,25 @@ use crate::run::{Event, Record, RunState, Usage};
 use crate::story::{Story, StoryId};
 use crate::workspace::Notice;
 
-/// The outcome of an attempt that is accepted and has not landed yet.
+/// The outcome of an attempt that was accepted and has not landed yet.
 const QUEUED: &str = "waits in the landing queue";
 
-/// What a journal says about attempts: a fold of its records.
+/// The attempts of a run, collected from the records of its journal.
 #[derive(Debug, Default)]
 pub struct Chronicle {
     state: RunState,
     started: Option<Timestamp>,
     working_time: WorkingTime,
-    /// The clock that times in words are told by.
+    /// The time zone for times in texts.
     clock: Clock,
     attempts: BTreeMap<StoryId, Vec<AttemptView>>,
     undone: Vec<(String, Vec<StoryId>)>,
-    /// Notices that are not attributed yet. The events of one step are written together and end with one of its attempt, so the next
-    /// event of an attempt says which attempt they are about.
+    /// Notices that are not assigned to an attempt yet. The events of one step are written together and end with one of its
+    /// attempt, so the next event of an attempt says which attempt they belong to.
     notices: Vec<String>,
 }
 
-/// Adds up how long loops were at work. A loop that was killed counts up to its last record.
+/// Adds up how long loops were working. A loop that was killed counts up to its last record.
 #[derive(Debug, Default)]
 struct WorkingTime {
     milliseconds: u64,
@@ -63,7 +63,7 @@ impl WorkingTime {
     }
 }
 
-/// Everything that `log` shows.
+/// Everything that `git ralph log` shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogView {
@@ -76,12 +76,12 @@ pub struct LogView {
     summary: Option<Summary>,
     kept: Vec<Kept>,
     earlier_runs: Vec<RunView>,
-    /// The timeline, drawn.
+    /// The timeline as text.
     #[serde(skip)]
     timeline: Option<String>,
 }
 
-/// One run in a line.
+/// One run, as one line.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunView {
@@ -107,7 +107,7 @@ struct StoryLog {
 pub struct AttemptView {
     #[serde(rename = "attempt")]
     pub(super) number: u32,
-    /// What a person calls the agent.
+    /// The name of the agent that is shown to people.
     pub agent: String,
     started: Option<Timestamp>,
     pub(super) outcome: Option<String>,
@@ -122,7 +122,7 @@ pub struct AttemptView {
     pub(super) undone: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) notices: Vec<String>,
-    /// Whether the user marked it as done by hand.
+    /// Whether the user marked the story as done by hand.
     #[serde(skip)]
     pub(super) by_hand: bool,
 }
@@ -136,27 +136,27 @@ impl AttemptView {
 }
 
 impl Chronicle {
-    /// The same, telling times by a given clock.
+    /// An empty chronicle that shows times by the given clock.
     pub(super) fn by(clock: Clock) -> Self {
         Chronicle { clock, ..Chronicle::default() }
     }
 
-    /// Tells times by another clock from here on.
+    /// Shows times by another clock from now on.
     pub(super) fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
     }
 
-    /// Where the run stands.
+    /// The state of the run.
     pub(super) fn state(&self) -> &RunState {
         &self.state
     }
 
-    /// The attempts of a story, in their order.
+    /// The attempts at a story, in order.
     pub(super) fn attempts_of(&self, story: &StoryId) -> &[AttemptView] {
         self.attempts.get(story).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes a record in.
+    /// Adds a record of the journal.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     pub fn take(&mut self, record: &Record) {
         self.state.apply(&record.event);
@@ -169,7 +169,7 @@ impl Chronicle {
                 self.attempts.entry(story.clone()).or_default().push(view);
             }
             Event::DoneByHand { story, attempt, .. } => self.mark_by_hand(story, *attempt, record),
-            // An agent that was at work when its watcher died is nobody's now.
+            // An agent that was working when git-ralph died was interrupted.
             Event::RunResumed {} => {
                 let working = |view: &&mut AttemptView| view.outcome.is_none() && view.milliseconds.is_none();
                 for view in self.attempts.values_mut().filter_map(|views| views.last_mut()).filter(working) {
@@ -238,7 +238,7 @@ impl Chronicle {
         }
     }
 
-    /// An attempt that consists of edits of the user's has no start of its own.
+    /// Marks an attempt as done by hand. One that consists only of the user's edits has no start event, so it is added here.
     fn mark_by_hand(&mut self, story: &StoryId, attempt: u32, record: &Record) {
         if self.attempt(story, attempt).is_none() {
             let view = AttemptView { number: attempt, started: Some(record.at), ..AttemptView::default() };
@@ -257,7 +257,7 @@ impl Chronicle {
         }
     }
 
-    /// Gives notices to the attempt that they are about. A step that is repeated says them again.
+    /// Assigns notices to the attempt that they are about. A repeated step may report them again.
     fn attribute(&mut self, event: &Event) {
         let (story, attempt) = match event {
             Event::AgentEnded { story, attempt, .. }
@@ -269,9 +269,9 @@ impl Chronicle {
             | Event::AttemptRejected { story, attempt, .. }
             | Event::CheckpointLanded { story, attempt, .. }
             | Event::AttemptRolledBack { story, attempt, .. } => (story, *attempt),
-            // They came before any attempt, or between two.
+            // The notices came before the first attempt, or between two attempts.
             Event::AttemptStarted { .. } => return self.notices.clear(),
-            // The process died in the middle of a step. If that was one of several, it is not known which.
+            // The process died during a step. If several attempts were in progress, it is unknown which one the notices are about.
             Event::RunResumed {} if self.state.stories.values().filter(|progress| progress.is_busy()).count() > 1 => {
                 return self.notices.clear();
             }
@@ -320,7 +320,7 @@ impl Chronicle {
         });
     }
 
-    /// A step that is repeated says it again.
+    /// Adds a doubt about a checkpoint, unless it is already there: a repeated step reports it again.
     fn doubt(&mut self, notice: &Notice) {
         let view = notice.doubted().and_then(|story| self.attempts.get_mut(story)?.last_mut());
         if let Some(view) = view.filter(|view| !view.doubts.contains(&doubt_words(notice))) {
@@ -335,19 +335,20 @@ impl Chronicle {
         }
     }
 
-    /// The attempts of a story with the given number; one that an undo took back may have the number of a later one.
+    /// The attempt at a story with the given number. The number of an attempt that was undone may be used again; the last one
+    /// counts.
     #[must_use]
     pub fn attempt(&self, story: &StoryId, number: u32) -> Option<&AttemptView> {
         self.attempts.get(story)?.iter().rev().find(|view| view.number == number)
     }
 
-    /// When the last attempt of a story began.
+    /// When the last attempt at a story began.
     #[must_use]
     pub fn started(&self, story: &StoryId) -> Option<Timestamp> {
         self.attempts.get(story)?.last()?.started
     }
 
-    /// The stories that have an attempt of the given number.
+    /// The stories that have an attempt with the given number.
     pub fn stories_with(&self, number: u32) -> impl Iterator<Item = &StoryId> {
         self.attempts.iter().filter(move |(_, views)| views.iter().any(|view| view.number == number)).map(|(story, _)| story)
     }
@@ -358,19 +359,19 @@ impl Chronicle {
         self.attempts.get(story).into_iter().flatten().map(|view| view.number).collect()
     }
 
-    /// When something last happened in the run.
+    /// The time of the last record.
     #[must_use]
     pub fn last(&self) -> Option<Timestamp> {
         self.working_time.last
     }
 
-    /// How many milliseconds loops were at work on the run.
+    /// How many milliseconds loops were working on the run.
     #[must_use]
     pub fn milliseconds(&self) -> u64 {
         self.working_time.total()
     }
 
-    /// The run in a line.
+    /// The run as one line.
     #[must_use]
     pub fn view(&self) -> RunView {
         let opening = self.state.opening.as_ref();
@@ -384,7 +385,7 @@ impl Chronicle {
         }
     }
 
-    /// Whether a ref keeps something of a story.
+    /// Whether a ref keeps work on a story.
     #[must_use]
     pub fn is_about(&self, name: &str, names: &Names, story: &StoryId) -> bool {
         let is_kept_work = |kind: RefKind| matches!(kind, RefKind::Attempt | RefKind::Queued);
@@ -394,7 +395,7 @@ impl Chronicle {
 }
 
 impl LogView {
-    /// Looks back at a run, or at one story of it; `owner` is the process that has it, if one has.
+    /// The history of a run, or of one of its stories; `owner` is the process that works on the run, if there is one.
     #[must_use]
     pub fn new(chronicle: &Chronicle, stories: &[Story], only: Option<&StoryId>, owner: Option<u32>, kept: Vec<Kept>) -> Self {
         let story = |story: &Story| StoryLog {
@@ -415,21 +416,21 @@ impl LogView {
         }
     }
 
-    /// The same with a summary of the run.
+    /// Adds the summary of the run.
     #[must_use]
     pub fn with_summary(mut self, summary: Option<Summary>) -> Self {
         self.summary = summary;
         self
     }
 
-    /// The same with the timeline of the run, as it is drawn.
+    /// Adds the timeline of the run as text.
     #[must_use]
     pub fn with_timeline(mut self, timeline: Option<String>) -> Self {
         self.timeline = timeline;
         self
     }
 
-    /// The same with the runs of the change before it.
+    /// Adds the earlier runs of the change.
     #[must_use]
     pub fn after(mut self, earlier_runs: Vec<RunView>) -> Self {
         self.earlier_runs = earlier_runs;
@@ -447,7 +448,7 @@ fn head(run: &RunView, running: bool) -> String {
     format!("{change}, run {number}: {state}{running}, from {original}, started {}", when(run))
 }
 
-/// The log for people, with its secrets masked.
+/// The log for people, with secrets masked.
 #[must_use]
 pub fn log_text(view: &LogView) -> String {
     masked_text(&whole_text(view))
@@ -493,13 +494,13 @@ fn whole_text(view: &LogView) -> String {
     text
 }
 
-/// The log for programs, with its secrets masked.
+/// The log for programs, with secrets masked.
 #[must_use]
 pub fn log_json(view: &LogView) -> String {
     super::output::json(&masked_document(view))
 }
 
-/// What there is to say about an attempt.
+/// A description of an attempt.
 #[must_use]
 pub fn attempt_words(attempt: &AttemptView, running: bool) -> String {
     let unsettled = if running { "is under way" } else { "was interrupted" };

@@ -1,6 +1,7 @@
 //! A list to choose from, drawn with dialoguer's theme.
 //!
-//! dialoguer's own list counts lines by their bytes, so it leaves lines behind where one is wider than the terminal, and after a resize.
+//! dialoguer's own list counts lines by their bytes, so it leaves lines behind if one is wider than the terminal, and after a
+//! resize.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use super::cells::{shorten, width};
 use super::keyboard::{Key, Keyboard};
 use crate::process::Suspension;
 
-/// How often keys and the size of the terminal are looked at.
+/// How often keys and the terminal size are checked.
 const BEAT: Duration = Duration::from_millis(25);
-/// The cells that the theme puts in front of an item.
+/// The width that the theme adds before an item.
 const MARGIN: usize = 2;
 
 /// A list to choose from.
@@ -22,12 +23,12 @@ pub(super) struct Menu {
     pub prompt: String,
     /// The answers.
     pub items: Vec<String>,
-    /// The answer that Enter gives.
+    /// The index of the answer that Enter gives.
     pub selected: usize,
 }
 
 impl Menu {
-    /// Waits for the answer; none if the question is left by Escape or `q`. The list is off the screen when this future is dropped.
+    /// Waits for the answer; `None` if the user leaves with Escape or `q`. Dropping this future removes the list from the screen.
     pub async fn choose(mut self, mut suspension: Suspension) -> Option<usize> {
         let mut keyboard = Keyboard::open();
         let mut block = Block::default();
@@ -51,7 +52,7 @@ impl Menu {
                     suspension.suspend();
                 }
             }
-            // After Ctrl-Z, or in the background, nothing listens to the keyboard.
+            // After Ctrl-Z, or in the background, the keyboard is closed.
             keyboard = keyboard.or_else(Keyboard::open);
         }
     }
@@ -63,7 +64,7 @@ impl Menu {
         let _ = theme.format_select_prompt(&mut prompt, &self.prompt);
         let fits = width(&console::strip_ansi_codes(&prompt)) <= size.usable();
         let mut lines = if fits { vec![prompt] } else { folded(&self.prompt, size.usable()) };
-        // Where not all lines fit, the items get at least half of them, and those around the selected one are shown.
+        // If not all lines fit, the items get at least half of them, and the selected one is among those shown.
         let room_below = size.rows.saturating_sub(1).max(1);
         let shown = room_below.saturating_sub(lines.len()).max(room_below.div_ceil(2)).min(self.items.len());
         lines.truncate(room_below - shown);
@@ -78,7 +79,7 @@ impl Menu {
     }
 }
 
-/// A text in lines of so many cells, folded between words where possible.
+/// Folds a text into lines of the given width, between words if possible.
 fn folded(text: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

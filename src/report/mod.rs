@@ -1,6 +1,7 @@
-//! Telling: events into words, on a terminal, as plain lines or as JSON; and the only place that asks.
+//! Output for the user: turns events into text on a terminal, plain lines or JSON. It also contains the only code that asks
+//! questions.
 //!
-//! Never decides anything.
+//! This module never decides anything.
 
 pub mod ask;
 mod bell;
@@ -53,7 +54,7 @@ use std::rc::Rc;
 
 use crate::run::{Activity, Live, Record, Reporter, RunState};
 
-/// Tells several.
+/// Passes everything to several reporters.
 pub struct Tee(pub Vec<Box<dyn Reporter>>);
 
 impl Reporter for Tee {

@@ -1,4 +1,4 @@
-//! The two standard streams, in the style that was asked for. A reader that has gone away is no error.
+//! Writes to standard output and standard error in the configured style. A closed pipe is not an error.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -9,19 +9,19 @@ use crate::config::{Advice, Environment, OutputStyle, Wanted};
 
 static STYLE: OnceLock<OutputStyle> = OnceLock::new();
 
-/// Sets how all further output looks; only the first call counts.
+/// Sets the style of all further output; only the first call counts.
 pub fn set_style(style: OutputStyle) {
     let style = STYLE.get_or_init(|| style);
     console::set_colors_enabled(style.colour);
     console::set_colors_enabled_stderr(style.colour_errors);
 }
 
-/// The same where no configuration could be read.
+/// Sets the style to use if git's configuration could not be read.
 pub fn set_usual_style(environment: Option<&Environment>) {
     set_style(environment.map(OutputStyle::usual).unwrap_or_default());
 }
 
-/// Why standard output could not be written, other than that nobody reads it any more.
+/// Why standard output could not be written, other than a closed pipe.
 static TROUBLE: OnceLock<String> = OnceLock::new();
 
 /// Writes data to standard output.
@@ -35,7 +35,7 @@ pub fn copy(file: &mut impl io::Read) {
     let _ = note(io::copy(file, &mut stdout).and_then(|_| stdout.flush()));
 }
 
-/// What has kept data from standard output that somebody wanted to have.
+/// The error that kept data from being written to standard output, other than a closed pipe.
 #[must_use]
 pub fn trouble() -> Option<&'static str> {
     TROUBLE.get().map(String::as_str)
@@ -50,41 +50,41 @@ fn note(written: io::Result<()>) -> bool {
     written.is_ok()
 }
 
-/// A document for programs, as it is printed.
+/// A document for programs, formatted for output.
 #[must_use]
 pub fn json(document: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(document).unwrap_or_default() + "\n"
 }
 
-/// Whether anybody still reads standard output: somebody who follows a run has to know.
+/// Writes data to standard output. Returns whether that succeeded, so that `log --follow` can stop when its reader has gone.
 #[must_use]
 pub fn try_data(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
     note(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// Writes a message to standard error, in git's manner.
+/// Writes a message to standard error, in git's style.
 pub fn message(line: &Line) {
     let _ = writeln!(io::stderr().lock(), "{}", prefixed(line));
 }
 
-/// An error with its hints, as a command ends with it.
+/// Prints an error with its hints, at the end of a command.
 pub fn failure(label: &str, text: &str, hints: &[String]) {
     message(&Line::new(Tone::Plain, format!("{} {text}", console::style(format!("{label}:")).red().for_stderr())));
     advise(Advice::Problem, hints);
 }
 
-/// Hints of a kind.
+/// Prints hints of the given kind.
 pub fn advise(advice: Advice, hints: &[String]) {
     hint_lines(advice, hints).iter().for_each(message);
 }
 
-/// Whether this process has said how to switch hints off.
+/// Whether this process has already explained how to switch hints off.
 static TOLD_HOW: AtomicBool = AtomicBool::new(false);
 
-/// The same as lines; none if the user does not want hints of this kind.
+/// Hints of the given kind as lines; empty if the user has switched them off.
 ///
-/// Advice that comes with every run says once how to switch it off. What to type about an error belongs to the error.
+/// Hints about the next step explain once how to switch them off. Hints about an error do not, because they belong to the error.
 pub(super) fn hint_lines(advice: Advice, hints: &[String]) -> Vec<Line> {
     let wanted = STYLE.get().copied().unwrap_or_default().wants(advice);
     if hints.is_empty() || wanted == Wanted::No {

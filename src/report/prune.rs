@@ -1,4 +1,4 @@
-//! What `prune` would delete and has deleted, in words.
+//! Describes what `git ralph prune` would delete or has deleted.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::clean;
 use super::words::{bytes_words, count};
 use crate::run::Prunable;
 
-/// The list: one thing a line, with what it is.
+/// The list, one item per line with a description.
 #[must_use]
 pub fn prune_text(found: &Prunable, shown: impl Fn(&Path) -> String) -> String {
     let refs = found.refs.iter().map(|entry| (clean(&entry.name), clean(&entry.subject)));
@@ -31,7 +31,7 @@ pub fn prune_text(found: &Prunable, shown: impl Fn(&Path) -> String) -> String {
     text
 }
 
-/// How much it is, as a part of a sentence.
+/// How much it is, as part of a sentence.
 #[must_use]
 pub fn prune_words(found: &Prunable) -> String {
     let parts = [

@@ -1,5 +1,5 @@
-//! Secrets in foreign text, masked: the keys and tokens of the known clients and clouds, private keys, and what is assigned to names
-//! such as `API_KEY`. Pure, line by line, so that a text of any length is masked in constant memory.
+//! Masks secrets in text: keys and tokens of known clients and clouds, private keys, and values assigned to names such as
+//! `API_KEY`. Pure; works line by line, so that a text of any length needs constant memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use super::words::count;
 
 use Alphabet::{Alphanumeric, Any, Upper, Word};
 
-/// What stands for the secret part.
+/// Replaces the secret part.
 pub const MASK: &str = "[masked]";
 
-/// The characters that a secret is made of.
+/// The characters that a secret consists of.
 #[derive(Clone, Copy)]
 enum Alphabet {
     /// `A-Z 0-9`
@@ -39,9 +39,9 @@ impl Alphabet {
     }
 }
 
-/// Secrets that are known by how they begin, with the least number of characters that follow.
+/// Secrets that are recognised by their beginning, with the minimum number of characters that follow.
 const PREFIXES: &[(&str, Alphabet, usize)] = &[
-    // Anthropic, OpenAI and others that copy its form; see `looks_random`.
+    // Anthropic, OpenAI and others that use the same form; see `looks_random`.
     ("sk-ant-", Word, 16),
     ("sk-proj-", Word, 16),
     ("sk-svcacct-", Word, 16),
@@ -95,7 +95,7 @@ const PREFIXES: &[(&str, Alphabet, usize)] = &[
     ("r8_", Alphanumeric, 30),
     ("pplx-", Alphanumeric, 30),
     ("fw_", Alphanumeric, 20),
-    // Others that agents are often given.
+    // Other services that agents often have access to.
     ("sk_live_", Alphanumeric, 16),
     ("sk_test_", Alphanumeric, 16),
     ("rk_live_", Alphanumeric, 16),
@@ -109,7 +109,7 @@ const PREFIXES: &[(&str, Alphabet, usize)] = &[
     ("AGE-SECRET-KEY-1", Upper, 40),
 ];
 
-/// The letters that a secret can begin with, with the words before one: most words need no closer look.
+/// The first letters of secrets and of the words before one: most words need no closer look.
 const FIRST: [bool; 256] = {
     let mut first = [false; 256];
     let mut at = 0;
@@ -122,10 +122,10 @@ const FIRST: [bool; 256] = {
     first
 };
 
-/// Those of the prefixes that plain words begin with, too: what follows must look random.
+/// Prefixes that ordinary words begin with, too, so the rest must look random.
 const AMBIGUOUS: &[&str] = &["sk-", "sess-", "cio", "dapi", "fw_", "xapp-", "pypi-"];
 
-/// What the name of a secret ends with, before `=` or `:`, without separators and in lower case.
+/// Endings of the name of a secret before `=` or `:`, without separators and in lower case.
 const NAMES: &[&str] = &[
     "apikey",
     "accesskey",
@@ -146,24 +146,24 @@ const NAMES: &[&str] = &[
     "sig",
 ];
 
-/// The least length of a value behind such a name.
+/// The minimum length of a value after such a name.
 const LEAST_VALUE: usize = 12;
 
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 const KEY: &str = "PRIVATE KEY";
 
-/// Masks the lines of texts and counts what it has masked.
+/// Masks the lines of texts and counts the masked secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     /// How many secrets were masked.
     pub count: usize,
-    /// Whether the lines are inside of a private key.
+    /// Whether the current line is inside a private key.
     in_key: bool,
 }
 
 impl Mask {
-    /// A text of any number of lines.
+    /// Masks a text with any number of lines.
     pub fn text(&mut self, text: &str) -> String {
         self.begin();
         let lines: Vec<Cow<'_, str>> = text.split('\n').map(|line| self.line(line)).collect();
@@ -171,12 +171,12 @@ impl Mask {
         lines.join("\n")
     }
 
-    /// From here on lines are those of another text.
+    /// Starts another text.
     pub fn begin(&mut self) {
         self.in_key = false;
     }
 
-    /// The next line of a text.
+    /// Masks the next line of a text.
     pub fn line<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
         if self.in_key {
             return self.key_line(line);
@@ -214,7 +214,7 @@ impl Mask {
         found
     }
 
-    /// A private key that begins in the line; it may end there, too, with its line ends written as `\n`.
+    /// The private key that begins in the line. It may also end there, with its line ends written as `\n`.
     fn private_key(&mut self, line: &str) -> Option<Range<usize>> {
         let begins = line.find(KEY_BEGINS)?;
         let head = &line[begins + KEY_BEGINS.len()..];
@@ -230,9 +230,9 @@ impl Mask {
         }
     }
 
-    /// A line of a private key, up to the first one that cannot be part of it.
+    /// Masks a line of a private key. The first line that cannot be part of the key ends it.
     fn key_line<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
-        // In a diff, a quotation or a log, lines have something before them.
+        // In a diff, a quotation or a log, something precedes the line.
         let start = line.find(|c: char| c.is_ascii_alphanumeric() || c == '/').unwrap_or(line.len());
         let (before, rest) = line.split_at(start);
         if line.contains(KEY_ENDS) || before.len() > 12 {
@@ -248,7 +248,7 @@ impl Mask {
     }
 }
 
-/// The text with its secrets masked, and at its end how many there were.
+/// Masks the secrets in a text, and appends their number.
 #[must_use]
 pub fn masked_text(text: &str) -> String {
     match masked(text) {
@@ -257,7 +257,7 @@ pub fn masked_text(text: &str) -> String {
     }
 }
 
-/// The document with the secrets in its strings masked, and with their number as `masked`.
+/// Masks the secrets in all strings of a document, and adds their number as `masked`.
 #[must_use]
 pub fn masked_document(document: &impl serde::Serialize) -> serde_json::Value {
     let mut mask = Mask::default();
@@ -269,14 +269,14 @@ pub fn masked_document(document: &impl serde::Serialize) -> serde_json::Value {
     document
 }
 
-/// How many secrets are masked, as a sentence.
+/// The number of masked secrets, as a sentence.
 #[must_use]
 pub fn masked_words(masked: usize) -> String {
     let verb = if masked == 1 { "is" } else { "are" };
     format!("{} {verb} masked", count(masked, "secret"))
 }
 
-/// The text with its secrets masked, and how many there were.
+/// Masks the secrets in a text. Returns the text and their number.
 #[must_use]
 pub fn masked(text: &str) -> (String, usize) {
     let mut mask = Mask::default();
@@ -284,7 +284,7 @@ pub fn masked(text: &str) -> (String, usize) {
     (text, mask.count)
 }
 
-/// The same for every string of a JSON document.
+/// Masks the secrets in every string of a JSON document.
 pub fn mask_json(document: &mut serde_json::Value, mask: &mut Mask) {
     match document {
         serde_json::Value::String(text) => *text = mask.text(text),
@@ -294,7 +294,7 @@ pub fn mask_json(document: &mut serde_json::Value, mask: &mut Mask) {
     }
 }
 
-/// Whether a word begins behind these bytes, which may end with a sequence that sets a colour.
+/// Whether a word can begin after these bytes, which may end with a colour sequence.
 fn begins_word(before: &[u8]) -> bool {
     let Some(last) = before.last() else { return true };
     if !last.is_ascii_alphanumeric() && *last != b'_' {
@@ -316,7 +316,7 @@ fn by_prefix(line: &str, at: usize) -> Option<Range<usize>> {
     })
 }
 
-/// Letters and digits in a mixture that no words have.
+/// Whether a text mixes letters and digits as no ordinary word does.
 fn looks_random(text: &str) -> bool {
     let count = |is: fn(&u8) -> bool| text.bytes().filter(is).count();
     let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
@@ -324,7 +324,7 @@ fn looks_random(text: &str) -> bool {
     digits >= 2 && letters >= 2 && (upper >= 2 || digits * 6 >= text.len())
 }
 
-/// A JSON web token: three parts, the first two of which are objects.
+/// A JSON web token: three parts, of which the first two are objects.
 fn web_token(line: &str, at: usize) -> Option<Range<usize>> {
     let bytes = line.as_bytes();
     if !line[at..].starts_with("eyJ") {
@@ -340,7 +340,7 @@ fn web_token(line: &str, at: usize) -> Option<Range<usize>> {
     Some(at..end + signature)
 }
 
-/// What follows `Bearer` or `Basic`.
+/// The credential after `Bearer` or `Basic`.
 fn after_scheme(line: &str, at: usize) -> Option<Range<usize>> {
     let scheme = ["bearer ", "basic "]
         .into_iter()
@@ -352,7 +352,7 @@ fn after_scheme(line: &str, at: usize) -> Option<Range<usize>> {
     is_secret.then_some(start..start + length)
 }
 
-/// A value behind a name that says it is a secret.
+/// The value after a name that marks it as a secret.
 fn assigned(line: &str, sign: usize) -> Option<Range<usize>> {
     let bytes = line.as_bytes();
     let before = line[..sign].trim_end_matches([' ', '"', '\'', '\\']);
@@ -385,7 +385,7 @@ fn in_address(line: &str, colon: usize) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    /// So that no scanner takes this file for a leak, secrets are put together here.
+    /// Builds a secret at run time, so that no scanner takes this file for a leak.
     fn secret(prefix: &str, length: usize) -> String {
         let body: String = "aB3dE5gH7jK9mN1pQ2sT4".chars().cycle().take(length).collect();
         format!("{prefix}{body}")

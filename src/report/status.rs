@@ -1,4 +1,4 @@
-//! Where a run stands, as text and as JSON.
+//! The state of a run, as text and as JSON, for `git ralph status`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::run::{Pause, Phase, Progress, RunState, Stage};
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Story, StoryId};
 
-/// Everything that `status` shows.
+/// Everything that `git ralph status` shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StatusView {
@@ -29,7 +29,7 @@ pub struct StatusView {
     /// The process that waits for the user's answer.
     asking: Option<u32>,
     branch: String,
-    /// Where HEAD is, if it is not on the branch of a run that works there.
+    /// Where HEAD is, if it is not on the branch of a run that works in the checkout.
     head: Option<String>,
     original: String,
     checkpoint: Option<String>,
@@ -69,7 +69,7 @@ struct QueuedView {
     attempt: u32,
 }
 
-/// One story of it.
+/// One story of the run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StoryView {
@@ -92,7 +92,7 @@ pub struct StoryView {
 }
 
 impl StatusView {
-    /// Looks at a run; `owner` is the process that has it, if one has.
+    /// The view of a run; `owner` is the process that works on it, if there is one.
     #[must_use]
     pub fn new(state: &RunState, stories: &[Story], owner: Option<u32>) -> Self {
         let opening = state.opening.as_ref();
@@ -130,14 +130,14 @@ impl StatusView {
         }
     }
 
-    /// The same with the process that asks about the run, if one does.
+    /// Adds the process that waits for the user's answer, if there is one.
     #[must_use]
     pub fn asked_by(mut self, asking: Option<u32>) -> Self {
         self.asking = asking;
         self
     }
 
-    /// The same with HEAD, if the user has moved it off the branch of a run in their checkout: nothing but the switch back makes sense.
+    /// Adds HEAD, if the user has moved it off the branch of a run in the checkout. The next command is then the switch back.
     #[must_use]
     pub fn with_head(mut self, head: &Head) -> Self {
         self.head = Some(head_words(head));
@@ -147,14 +147,14 @@ impl StatusView {
         self
     }
 
-    /// The same with what the run took and what came of it.
+    /// Adds the summary of the run.
     #[must_use]
     pub fn with_summary(mut self, summary: Summary) -> Self {
         self.summary = Some(summary);
         self
     }
 
-    /// The same with the times at which the attempts that are under way began.
+    /// Adds the start times of the attempts in progress.
     #[must_use]
     pub fn since(mut self, chronicle: &Chronicle) -> Self {
         for slot in &mut self.slots {
@@ -163,7 +163,7 @@ impl StatusView {
         self
     }
 
-    /// The same with the files of the source that the user has edited in the checkout, which the run does not see.
+    /// Adds the source files that the user has edited in the checkout, which the run does not see.
     #[must_use]
     pub fn with_source_edits(mut self, paths: Vec<String>) -> Self {
         self.source_edits = paths;
@@ -191,7 +191,7 @@ pub(super) fn phase_word(phase: &Phase) -> &'static str {
     }
 }
 
-/// The state of a story in a word.
+/// The state of a story in one word.
 pub(super) fn story_word(state: &RunState, story: &Story, left_out: &HashSet<&StoryId>) -> &'static str {
     if state.is_done(story) {
         return "done";
@@ -211,7 +211,7 @@ pub(super) fn story_word(state: &RunState, story: &Story, left_out: &HashSet<&St
     }
 }
 
-/// The same for people: what is left to do for an attempt, and whether its agent is really at work.
+/// The state for people: what is left to do for an attempt, and whether its agent is really working.
 fn shown_word(word: &'static str, stage: &Stage, running: bool) -> &'static str {
     match (word, stage) {
         ("working", _) if !running => "interrupted",
@@ -244,7 +244,7 @@ fn story_view(state: &RunState, story: &Story, left_out: &HashSet<&StoryId>, run
     }
 }
 
-/// The commands that make sense now, the likeliest first.
+/// The possible next commands, the likeliest first.
 pub(super) fn next_commands(state: &RunState, change: &str, running: bool) -> Vec<String> {
     let command = |words: &str| git_ralph(words, &[change]);
     match state.phase {
@@ -319,7 +319,7 @@ pub fn status_text(view: &StatusView) -> String {
     text
 }
 
-/// What goes on in the private clones, and what waits to land.
+/// The attempts in the private clones, and those that wait to land.
 fn write_workspaces(text: &mut String, view: &StatusView) {
     let Some(dir) = &view.workspaces else { return };
     if view.state != "finished" && view.state != "aborted" {

@@ -1,4 +1,4 @@
-//! A run in a few lines: how many stories are done, what that took, what has changed, and where saved work is.
+//! The summary of a run: how many stories are done, the effort, the changes, and where saved work is.
 
 use std::fmt::Write as _;
 
@@ -13,19 +13,19 @@ use crate::names::Names;
 use crate::run::{Budget, End, Phase, RunState};
 use crate::story::{ChangeName, Story};
 
-/// What there is to say about a run at its end.
+/// The summary of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
     #[serde(skip)]
     change: String,
-    /// How many stories there are.
+    /// The number of stories.
     pub total: usize,
-    /// The stories by their state: done first, then what the user should look at.
+    /// The stories by state: done first, then those that the user should look at.
     stories: Vec<Group>,
     attempts: u32,
     agent_seconds: u64,
-    /// How long loops were at work; none if that is not known.
+    /// How long loops were working; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     wall_seconds: Option<u64>,
     tokens: u64,
@@ -37,7 +37,7 @@ pub struct Summary {
     #[serde(skip)]
     used: String,
     changes: Option<DiffStat>,
-    /// The refs of saved work.
+    /// The refs with saved work.
     saved: Vec<String>,
 }
 
@@ -46,16 +46,16 @@ pub struct Summary {
 struct Group {
     state: &'static str,
     ids: Vec<String>,
-    /// The ids as people are told them.
+    /// The ids in the form that is shown to people.
     #[serde(skip)]
     shown: Vec<String>,
 }
 
-/// The order in which the states of stories are listed; a state that is not here comes last.
+/// The order in which the states of stories are listed; other states come last.
 const ORDER: [&str; 5] = ["done", "failed", "blocked", "skipped", "open"];
 
 impl Summary {
-    /// Adds up what the state of a run knows.
+    /// Creates a summary from the state of a run.
     #[must_use]
     pub fn new(change: &ChangeName, state: &RunState, stories: &[Story]) -> Self {
         let usage = state.usage();
@@ -77,7 +77,7 @@ impl Summary {
         }
     }
 
-    /// The same with the time that loops were at work.
+    /// Adds the time that loops were working.
     #[must_use]
     pub fn within(mut self, milliseconds: u64) -> Self {
         self.wall_milliseconds = Some(milliseconds);
@@ -85,14 +85,14 @@ impl Summary {
         self
     }
 
-    /// The same with what the run has changed.
+    /// Adds what the run has changed.
     #[must_use]
     pub fn with_changes(mut self, changes: Option<DiffStat>) -> Self {
         self.changes = changes;
         self
     }
 
-    /// The same with every ref of saved work among those given; the state knows only those of attempts and of the end.
+    /// Adds all refs with saved work among the given ones. The state knows only those of attempts and of the end of the run.
     #[must_use]
     pub fn with_saved<'a>(mut self, names: &Names, refs: impl Iterator<Item = &'a str>) -> Self {
         let keeps = |name: &&str| names.kind(name).is_some_and(|own| own.run.is_none() && own.kind.keeps_work());
@@ -106,7 +106,7 @@ impl Summary {
         self.count("done")
     }
 
-    /// How many stories the user has left out.
+    /// How many stories the user has skipped.
     fn skipped(&self) -> usize {
         self.count("skipped")
     }
@@ -135,7 +135,7 @@ fn groups(state: &RunState, stories: &[Story]) -> Vec<Group> {
     groups
 }
 
-/// The summary for people, a fact per line.
+/// The summary for people, one fact per line.
 #[must_use]
 pub fn summary_text(summary: &Summary) -> String {
     let mut text = String::new();
@@ -147,7 +147,7 @@ pub fn summary_text(summary: &Summary) -> String {
     text + &effort_text(summary)
 }
 
-/// The ref of each piece of saved work, for people who are not looking at the log.
+/// The line with the refs of saved work, for output other than the log.
 #[must_use]
 pub fn saved_text(summary: &Summary) -> String {
     if summary.saved.is_empty() {
@@ -156,13 +156,13 @@ pub fn saved_text(summary: &Summary) -> String {
     format!("  saved     {}; git ralph log {} lists all\n", clean(&some(&summary.saved)), summary.change)
 }
 
-/// The path of the page of the run.
+/// The line with the path of the run's page.
 #[must_use]
 pub fn page_text(path: &str) -> String {
     format!("  report    {}\n", clean(path))
 }
 
-/// The lines of it that say what the run took and what came of it.
+/// The lines about effort and changes.
 #[must_use]
 pub fn effort_text(summary: &Summary) -> String {
     let mut text = String::new();
@@ -185,7 +185,7 @@ fn changes_words(changes: &DiffStat) -> String {
     format!("{}{added}{removed}", count(changes.files, "file"))
 }
 
-/// The question at the end of a loop: what has happened, and what now.
+/// The question at the end of a loop: what has happened, and what to do now.
 #[must_use]
 pub fn question_words(end: Option<&End>, summary: &Summary) -> String {
     let what = match end {
@@ -207,7 +207,7 @@ pub fn question_words(end: Option<&End>, summary: &Summary) -> String {
     format!("{what}, {} of {} done. What now?", summary.done(), count(summary.total, "story"))
 }
 
-/// The state of a change's last run in a word: one that was finished before every story was done or skipped is partial.
+/// The state of a change's last run in one word: a run that was finished before every story was done or skipped is `partial`.
 #[must_use]
 pub fn run_word(phase: &Phase, summary: &Summary) -> &'static str {
     match phase {

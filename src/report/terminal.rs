@@ -1,4 +1,4 @@
-//! The terminal: events as lines, and below them the live view, drawn anew with every beat.
+//! The reporter for a terminal: prints events as lines, with the live view below them, which is redrawn at short intervals.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::words::activity_lines;
 use super::{Line, Tone, Verbosity, event_lines, output};
 use crate::run::{Activity, Live, Record, Reporter, RunState};
 
-/// Tells events on a screen.
+/// Reports events on a terminal.
 #[derive(Clone, Debug)]
 pub struct Terminal(Rc<RefCell<Drawn>>);
 
@@ -24,14 +24,14 @@ struct Drawn {
     view: LiveView,
     block: Block,
     keyboard: Option<Keyboard>,
-    /// The line of the agent's that was printed last.
+    /// The agent's line that was printed last.
     said: String,
-    /// Whether the loop is over, so that nothing is drawn any more.
+    /// Whether the loop has ended, so that nothing is drawn any more.
     over: bool,
 }
 
 impl Terminal {
-    /// With the given verbosity.
+    /// Creates a reporter with the given verbosity.
     #[must_use]
     pub fn new(verbosity: Verbosity) -> Self {
         let view = LiveView::new(Instant::now());
@@ -72,7 +72,7 @@ impl Reporter for Terminal {
     fn activity(&self, activity: &Activity<'_>) {
         let mut drawn = self.0.borrow_mut();
         drawn.view.activity(activity, Instant::now());
-        // A view has no line for what needs a hint.
+        // The set-up of a workspace has its own row in the live view. Other activities with a message are printed.
         if !matches!(activity, Activity::SettingUp { .. }) {
             for line in activity_lines(activity) {
                 drawn.say(&line);

@@ -1,4 +1,4 @@
-//! One attempt as a page: what came of it, what the agent said and did, what its gates printed.
+//! One attempt in detail, for `git ralph log --attempt`: its outcome, the agent's output, and the output of its gates.
 
 use std::fmt::Write as _;
 
@@ -8,26 +8,26 @@ use super::secrets::{masked_document, masked_text};
 use super::{AttemptView, attempt_words, clean};
 use crate::story::StoryId;
 
-/// Everything that `log --attempt` shows.
+/// Everything that `git ralph log --attempt` shows.
 #[derive(Debug)]
 pub struct AttemptPage<'a> {
     /// The story.
     pub story: &'a StoryId,
-    /// What came of it.
+    /// The outcome of the attempt.
     pub view: &'a AttemptView,
-    /// Whether the run is at work.
+    /// Whether a loop is working on the run.
     pub running: bool,
-    /// What the agent said and did, a line each, as [`said_line`] has it.
+    /// The agent's output and tool calls, one line each, as formatted by [`said_line`].
     pub said: Vec<String>,
-    /// The end of its standard error.
+    /// The end of the agent's standard error.
     pub errors: String,
-    /// What each gate printed, the last part of it.
+    /// The end of each gate's output.
     pub gates: Vec<String>,
-    /// The same of the gates that ran on the merge with the branch, before it landed.
+    /// The same for the gates that ran on the merge with the branch, before the landing.
     pub merge_gates: Vec<String>,
 }
 
-/// A line of the agent's own, or the use of a tool.
+/// A line of the agent's text, or a tool call.
 #[must_use]
 pub fn said_line(tool: Option<&str>, text: &str) -> String {
     match tool {
@@ -36,7 +36,7 @@ pub fn said_line(tool: Option<&str>, text: &str) -> String {
     }
 }
 
-/// The page for people, with its secrets masked.
+/// The attempt for people, with secrets masked.
 #[must_use]
 pub fn attempt_text(page: &AttemptPage<'_>) -> String {
     masked_text(&whole_text(page))
@@ -71,7 +71,7 @@ fn whole_text(page: &AttemptPage<'_>) -> String {
     text
 }
 
-/// The page for programs, with its secrets masked.
+/// The attempt for programs, with secrets masked.
 #[must_use]
 pub fn attempt_json(page: &AttemptPage<'_>) -> Value {
     masked_document(&json!({

@@ -1,4 +1,4 @@
-//! All words about a run: every event as lines for a person.
+//! All sentences about a run: turns every event into lines for people.
 
 use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
@@ -17,14 +17,14 @@ use crate::shell_word::{git_ralph, quoted};
 use crate::story::StoryId;
 use crate::workspace::{Doubt, Notice};
 
-/// How a line is meant.
+/// What kind of line it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
+    /// An ordinary line.
     Plain,
     /// Something went well.
     Success,
-    /// Something went wrong that the loop deals with.
+    /// Something went wrong, and the loop handles it.
     Failure,
     /// `warning:`
     Warning,
@@ -35,7 +35,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Whether the line is for a user who wants to hear of problems only.
+    /// Whether the line is shown even with `--quiet`.
     #[must_use]
     pub fn is_urgent(self) -> bool {
         match self {
@@ -45,23 +45,23 @@ impl Tone {
     }
 }
 
-/// One line for a person.
+/// One line for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How it is meant.
+    /// What kind of line it is.
     pub tone: Tone,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 impl Line {
-    /// A line in a tone.
+    /// Creates a line.
     pub fn new(tone: Tone, text: impl Into<String>) -> Self {
         Line { tone, text: text.into() }
     }
 }
 
-/// What a person is told about an event.
+/// The lines for people about an event.
 #[must_use]
 #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
 pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
@@ -185,7 +185,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
     }
 }
 
-/// Why an attempt has failed; if a gate has, the end of what it printed and the command for all of it.
+/// Why an attempt has failed. If a gate failed, also the end of its output and the command that shows all of it.
 fn rejected_lines(story: &StoryId, attempt: u32, outcome: &Outcome, state: &RunState) -> Vec<Line> {
     let output = match outcome {
         Outcome::GateRed { output, .. } => gate_lines(story, attempt, output, state),
@@ -195,7 +195,7 @@ fn rejected_lines(story: &StoryId, attempt: u32, outcome: &Outcome, state: &RunS
     [Line::new(tone, format!("{story}: attempt {attempt} {}", outcome_words(outcome)))].into_iter().chain(output).collect()
 }
 
-/// The last lines that a gate printed, and the command that shows all of them.
+/// The last lines of a gate's output, and the command that shows all of them.
 fn gate_lines(story: &StoryId, attempt: u32, output: &str, state: &RunState) -> Vec<Line> {
     let printed: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &printed[printed.len().saturating_sub(GATE_LINES)..];
@@ -260,7 +260,7 @@ fn original(state: &RunState) -> String {
     state.opening.as_ref().map_or_else(String::new, |opening| head_words(&opening.original))
 }
 
-/// What a person calls the place a run started from.
+/// A description of the branch or commit from which a run started.
 #[must_use]
 pub fn head_words(head: &Head) -> String {
     match head {
@@ -275,7 +275,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
     outcome_words_by(outcome, &Clock::of_user())
 }
 
-/// The same, with times as a given clock shows them.
+/// Like [`outcome_words`], with times by the given clock.
 pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
     match outcome {
         Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
@@ -348,7 +348,7 @@ pub fn end_words(end: &End, state: &RunState) -> String {
     end_words_by(end, state, &Clock::of_user())
 }
 
-/// The same, with times as a given clock shows them.
+/// Like [`end_words`], with times by the given clock.
 pub(super) fn end_words_by(end: &End, state: &RunState, clock: &Clock) -> String {
     match end {
         End::AllDone if state.skipped.iter().any(|story| !state.has_landed(story)) => {
@@ -385,7 +385,7 @@ pub(super) fn end_words_by(end: &End, state: &RunState, clock: &Clock) -> String
     }
 }
 
-/// What the user is told between two events.
+/// The lines for people about something that is not an event.
 pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
     let (tone, text, hints) = match activity {
         Activity::CallbackFailed { failure } => (Tone::Warning, callback_words(failure), Vec::new()),
@@ -416,13 +416,13 @@ pub(super) fn activity_lines(activity: &Activity<'_>) -> Vec<Line> {
     [Line::new(tone, text)].into_iter().chain(hints).collect()
 }
 
-/// The user's edit of a source is not seen by an isolated run.
+/// The warning that an isolated run does not see the user's edit of a source.
 pub(super) fn source_edited_words(paths: &[String], branch: &str) -> String {
     let verb = if paths.len() == 1 { "has" } else { "have" };
     format!("{} {verb} edits in your checkout that the run does not see: it reads the stories from {branch}", some(paths))
 }
 
-/// The commands by which the edit gets to the branch, where the run adopts it.
+/// The commands that bring the edit onto the branch, where the run adopts it.
 pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
     vec![
         format!("git worktree add ../edit {}   then make the edit in ../edit and commit it there", quoted(branch)),
@@ -430,7 +430,7 @@ pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
     ]
 }
 
-/// How ignored files get into workspaces.
+/// The hints for getting ignored files into workspaces.
 fn not_copied_hints(paths: &[String]) -> Vec<String> {
     let first = paths.first().map_or("", String::as_str);
     vec![
@@ -439,7 +439,7 @@ fn not_copied_hints(paths: &[String]) -> Vec<String> {
     ]
 }
 
-/// What became of a command that was told of an event.
+/// The message about a callback command that failed.
 fn callback_words(failure: &CallbackFailure) -> String {
     format!("the command '{}' {}", clean(&failure.command), shorten(&clean(&failure.why)))
 }
@@ -452,43 +452,43 @@ fn pause_words(until: Timestamp, why: Why) -> String {
     }
 }
 
-/// A time as the user's clock shows it, with the day if it is another one.
+/// A time in the user's time zone, with the day if it is not today.
 pub(super) fn time_words(time: Timestamp) -> String {
     Clock::of_user().time(time)
 }
 
-/// A clock that times are shown by.
+/// The time zone in which times are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     zone: TimeZone,
-    /// The day on which a time is shown without its day; none if each one is shown with it.
+    /// Times on this day are shown without the day; `None` if all times are shown with it.
     today: Option<Date>,
 }
 
 impl Clock {
-    /// The clock on the user's wall.
+    /// The user's time zone.
     pub(super) fn of_user() -> Self {
         Clock { zone: TimeZone::system(), today: Some(Zoned::now().date()) }
     }
 
-    /// A clock that is ahead of UTC by so many seconds, whenever it is asked.
+    /// A time zone with a fixed offset from UTC, in seconds.
     pub(super) fn ahead_of_utc(seconds: i32) -> Self {
         Clock { zone: Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed), today: None }
     }
 
-    /// A time, with the day if it is another one than today.
+    /// A time, with the day if it is not today.
     pub(super) fn time(&self, time: Timestamp) -> String {
         let time = time.to_zoned(self.zone.clone());
         let today = Some(time.date()) == self.today;
         time.strftime(if today { "%H:%M:%S" } else { "%a %Y-%m-%d %H:%M" }).to_string()
     }
 
-    /// A time in a form of one's own.
+    /// A time in the given format.
     pub(super) fn format(&self, time: Timestamp, form: &str) -> String {
         time.to_zoned(self.zone.clone()).strftime(form).to_string()
     }
 
-    /// What the clock is called: `UTC`, `UTC+02:00`.
+    /// The name of the time zone: `UTC`, `UTC+02:00`.
     pub(super) fn name(&self) -> String {
         let seconds = self.zone.to_offset(Timestamp::UNIX_EPOCH).seconds();
         if seconds == 0 {
@@ -505,7 +505,8 @@ impl Default for Clock {
     }
 }
 
-/// A client's message in which a time is a number of seconds behind a bar, `usage limit reached|1794865030`, with that time in words.
+/// A client's message in which a time is a Unix time after a bar, `usage limit reached|1794865030`, with that time in readable
+/// form.
 fn with_times(message: &str, clock: &Clock) -> String {
     let Some((before, rest)) = message.split_once('|') else { return message.to_owned() };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -516,7 +517,7 @@ fn with_times(message: &str, clock: &Clock) -> String {
     }
 }
 
-/// `, $0.02, 11.2k tokens`, as far as it is known.
+/// `, $0.02, 11.2k tokens`, as far as they are known.
 pub(super) fn usage_words(usage: &Usage) -> String {
     let cost = usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
     let tokens = if usage.tokens() == 0 { String::new() } else { format!(", {} tokens", tokens_words(usage.tokens())) };
@@ -547,7 +548,7 @@ pub(super) fn finished_words(mode: Finish, kept: Option<&str>, state: &RunState)
     }
 }
 
-/// How much is as it was before a run that was given up.
+/// What has been restored after an abort.
 pub(super) fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &RunState) -> String {
     if state.is_isolated() {
         return "the run is aborted; your checkout was not changed".to_owned();
@@ -580,7 +581,7 @@ fn notice_lines(notice: &Notice, state: &RunState) -> Vec<Line> {
     [Line::new(Tone::Warning, notice_words(notice))].into_iter().chain(hint).collect()
 }
 
-/// What speaks against taking a story's checkpoint at its word, in a sentence about that story; nothing for other notices.
+/// Why a story's checkpoint needs a second look, as a sentence about that story; empty for other notices.
 pub(super) fn doubt_words(notice: &Notice) -> String {
     match notice {
         Notice::SettingsRestored { name, keys, kept, .. } => format!(
@@ -745,7 +746,7 @@ fn restored_words(kept: Option<&str>) -> String {
     }
 }
 
-/// What could not be restored, and the command that does it.
+/// What could not be restored, and the commands that restore it.
 fn out_of_reach_words(directories: &[String], owner: u32, remaining: &[String], changed: &[String], wanted: &Oid) -> String {
     let words = |names: &[String]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
     let mut commands = vec![format!("sudo chown -R {owner} -- {}", words(directories))];
@@ -775,7 +776,7 @@ fn stash_words(gone: usize, taken: usize) -> String {
     }
 }
 
-/// The first of many names.
+/// The first few of many names.
 pub(super) fn some(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let more = names.len().saturating_sub(SHOWN);
@@ -793,7 +794,7 @@ fn journal_words(why: Doubt, kept: Option<&str>) -> String {
     kept.map_or_else(|| what.to_owned(), |kept| format!("{what}; the rest is in {}", clean(kept)))
 }
 
-/// A number with its noun, in the plural where that is right.
+/// A number with its noun, in the plural if needed.
 #[must_use]
 pub fn count(number: usize, noun: &str) -> String {
     match (number, noun.strip_suffix('y')) {
@@ -812,10 +813,10 @@ pub(super) fn span(milliseconds: u64) -> String {
     }
 }
 
-/// How many lines of a failed gate are shown.
+/// How many lines of a failed gate's output are shown.
 const GATE_LINES: usize = 5;
 
-/// As much of a text as fits on the screen.
+/// How many bytes of a text are shown.
 const LONGEST: usize = 200;
 
 fn shorten(text: &str) -> String {
@@ -825,7 +826,7 @@ fn shorten(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
 }
 
-/// The end of a text, which is where a question is.
+/// The end of a text, because that is where an agent's question is.
 fn shorten_front(text: &str) -> String {
     if text.len() <= LONGEST {
         return text.to_owned();

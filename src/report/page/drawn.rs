@@ -1,4 +1,4 @@
-//! The timeline of a run, drawn with characters for a terminal.
+//! Draws the timeline of a run with characters, for a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::timeline::{Band, Group, Lane, Timeline};
 use crate::report::cells::{shorten, width};
 use crate::report::words::span;
 
-/// What stands for what, with the colour of it.
+/// The character for each kind of part, with its name in the legend.
 const KEYS: [(&str, char, &str); 6] = [
     ("agent", '█', "agent"),
     ("gate", '▓', "gate"),
@@ -16,10 +16,10 @@ const KEYS: [(&str, char, &str); 6] = [
     ("wait", '·', "waiting"),
 ];
 
-/// The fewest columns that a lane takes.
+/// The minimum width of a lane, in columns.
 const NARROWEST: usize = 20;
 
-/// The timeline in so many columns, a line per lane.
+/// Draws the timeline in the given number of columns, one line per lane.
 #[must_use]
 pub fn timeline_text(timeline: &Timeline, columns: usize) -> String {
     let label = timeline.lanes.iter().map(|lane| width(&lane.label)).max().unwrap_or(0).min(12);
@@ -42,7 +42,7 @@ pub fn timeline_text(timeline: &Timeline, columns: usize) -> String {
     text
 }
 
-/// The kind of what is in each cell of a lane.
+/// The kind of part in each cell of a lane.
 fn cells(lane: &Lane, timeline: &Timeline, room: usize) -> Vec<&'static str> {
     let mut cells = vec![""; room];
     let mut fill = |left: f64, width: f64, kind: &'static str| {
@@ -55,7 +55,7 @@ fn cells(lane: &Lane, timeline: &Timeline, room: usize) -> Vec<&'static str> {
         for part in parts {
             fill(left.0 + part.left.0 * width.0, part.width.0 * width.0, part.kind);
         }
-        // A failed attempt can be seen however short it was.
+        // A failed attempt is visible however short it was.
         if *tone == "bad" {
             let last = cell(left.0 + width.0, room).saturating_sub(1).max(cell(left.0, room));
             cells_at(&mut fill, last, room);

@@ -1,4 +1,4 @@
-//! Text of others on a page: cleaned of what steers, masked where it is a secret, and cut to the room that there is.
+//! Prepares untrusted text for a page: removes control sequences, masks secrets, and cuts it to the available room.
 
 use crate::git::PatchLimit;
 use crate::report::clean;
@@ -7,27 +7,27 @@ use crate::report::secrets::Mask;
 const TAB: char = '\t';
 /// The longest line of text, in bytes.
 const LINE: usize = 600;
-/// What all patches of a page may take, in bytes and in lines.
+/// The limits for all patches of a page, in bytes and in lines.
 const PATCHES: usize = 450_000;
 const PATCH_LINES: usize = 30_000;
-/// The same for the output of gates, for tasks and criteria, and for lists of files.
+/// The limits for the output of gates, for tasks and criteria, and for lists of files.
 const OUTPUTS: usize = 250_000;
 const LISTS: usize = 500_000;
 const FILES: usize = 10_000;
 
-/// How much room each thing has on the page: what is many is shown in less detail.
+/// The limits for the parts of a page: the more there are of a kind, the less detail each gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// The bytes of a gate's output.
+    /// Bytes per gate output.
     output: usize,
-    /// The bytes of the tasks of a story, and of its criteria.
+    /// Bytes for the tasks of a story, and for its criteria.
     list: usize,
-    /// The files of a commit.
+    /// Files per commit.
     pub(super) files: usize,
 }
 
 impl Room {
-    /// The room in the page of a run with so many stories, attempts and gates.
+    /// The limits for a run with the given numbers of stories, attempts and gates.
     #[must_use]
     pub fn for_run(stories: usize, attempts: usize, gates: usize) -> Self {
         Room {
@@ -38,7 +38,7 @@ impl Room {
     }
 }
 
-/// How much of each patch is shown: of a checkpoint more than of an attempt that failed.
+/// The limits per patch: a checkpoint gets more than a failed attempt.
 #[must_use]
 pub fn patch_limits(checkpoints: usize, others: usize) -> (PatchLimit, PatchLimit) {
     let shares = (3 * checkpoints + others).max(1);
@@ -49,7 +49,7 @@ pub fn patch_limits(checkpoints: usize, others: usize) -> (PatchLimit, PatchLimi
     (limit(3), limit(1))
 }
 
-/// Makes foreign text fit for a page.
+/// Prepares untrusted text for a page.
 #[derive(Debug)]
 pub(super) struct Foreign {
     mask: Mask,
@@ -68,18 +68,18 @@ impl Foreign {
 
     /// A text as one line.
     pub fn line(&mut self, text: &str) -> String {
-        // What is cut off anyway need not be looked at.
+        // The rest would be cut off anyway, so it need not be searched.
         let text = &text[..text.floor_char_boundary(4 * LINE)];
         cut(&self.mask.text(&clean(text)), LINE)
     }
 
-    /// A value, masked as an assignment to its key would be.
+    /// A value, masked like an assignment to its key.
     pub fn value(&mut self, key: &str, value: &str) -> String {
         let text = self.line(&format!("{key}={value}"));
         text.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')).map_or_else(|| self.line(value), str::to_owned)
     }
 
-    /// Lines that belong together, each cleaned.
+    /// Cleans and masks lines that belong together.
     pub fn lines<'a>(&mut self, lines: &'a [String]) -> impl Iterator<Item = String> + use<'a> {
         let mut masked = Vec::with_capacity(lines.len());
         self.mask.begin();
@@ -90,7 +90,7 @@ impl Foreign {
         masked.into_iter()
     }
 
-    /// The last lines that a command printed.
+    /// The end of a command's output.
     pub fn output(&mut self, text: &str) -> String {
         let start = text.ceil_char_boundary(text.len().saturating_sub(self.room.output));
         let lines: Vec<String> = text[start..].lines().map(str::to_owned).collect();
@@ -99,7 +99,7 @@ impl Foreign {
         if start > 0 { format!("…{text}") } else { text }
     }
 
-    /// Items, as many of them as there is room for.
+    /// As many items as there is room for.
     pub fn list(&mut self, items: &[String]) -> Vec<String> {
         let mut room = self.room.list;
         let mut shown = Vec::new();
@@ -115,7 +115,7 @@ impl Foreign {
         shown
     }
 
-    /// What an agent said and did.
+    /// The lines of an agent's transcript.
     pub fn transcript(&mut self, lines: &[String]) -> Vec<String> {
         self.lines(lines).map(|line| cut(&line, LINE)).collect()
     }

@@ -1,4 +1,5 @@
-//! A journal folded into everything that a page of a run needs: attempts with their times, gates and tools, waits, sessions, conditions.
+//! Collects from the journal everything that the page of a run needs: attempts with their times, gates and tools, waits, sessions
+//! and settings.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +12,23 @@ use crate::report::{AttemptView, Chronicle};
 use crate::run::{Conditions, Event, Outcome, Outline, Record, RunState, Usage, Why};
 use crate::story::{Story, StoryId};
 
-/// What a run was, as far as its journal goes.
+/// The history of a run, as far as its journal goes.
 #[derive(Debug, Default)]
 pub struct History {
     chronicle: Chronicle,
     details: BTreeMap<StoryId, Vec<Detail>>,
-    /// What is known of the stories, in their order.
+    /// What is known of the stories, in order.
     outlines: Vec<Outline>,
     known: BTreeMap<StoryId, usize>,
-    /// The last loop's conditions, without the stories.
+    /// The settings and agent of the last loop, without the stories.
     pub(super) conditions: Option<Conditions>,
-    /// The versions of git-ralph that worked on the run, in their order.
+    /// The versions of git-ralph that worked on the run, in order.
     pub(super) versions: Vec<String>,
-    /// The times at which loops were at work.
+    /// The times at which loops were working.
     pub(super) sessions: Vec<Stretch>,
-    /// Waits for a limit or for a model.
+    /// Waits for a usage limit or a model.
     pub(super) pauses: Vec<(Stretch, Why)>,
-    /// Warnings that are about the run as a whole.
+    /// Warnings about the run as a whole.
     pub(super) warnings: Vec<String>,
     pub(super) clock: Clock,
     is_waiting: bool,
@@ -35,7 +36,7 @@ pub struct History {
     landing: Option<Timestamp>,
 }
 
-/// A stretch of time.
+/// A period of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// When it began.
@@ -52,10 +53,10 @@ impl Stretch {
     }
 }
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Close {
-    /// It is under way, or its process was killed and nothing has settled it yet.
+    /// The attempt is in progress, or its process was killed and it has not been settled yet.
     #[default]
     Open,
     /// It landed.
@@ -64,9 +65,9 @@ pub(super) enum Close {
     Failed,
     /// It waits for the user.
     Blocked,
-    /// It was stopped: by the user, a kill or a limit. That costs no retry.
+    /// The attempt was stopped by the user, a kill or a limit, which costs no retry.
     Stopped,
-    /// It lost against another story in the landing queue.
+    /// The attempt conflicted with another story in the landing queue, or failed a gate after the merge.
     Beaten,
 }
 
@@ -80,34 +81,34 @@ pub(super) enum PartKind {
     Rollback,
 }
 
-/// A gate that was run for an attempt.
+/// A gate that ran for an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct GateDetail {
     pub command: String,
     pub exit: Exit,
     pub milliseconds: u64,
     pub output: String,
-    /// Whether it ran on the merge with the branch.
+    /// Whether the gate ran on the merge with the branch.
     pub on_merge: bool,
 }
 
-/// One attempt, beside what the [`Chronicle`] says of it.
+/// What the page needs of an attempt in addition to the [`Chronicle`].
 #[derive(Clone, Debug)]
 pub(super) struct Detail {
     pub slot: u32,
     pub model: Option<String>,
     pub started: Timestamp,
-    /// When it left its workspace; none while it is in it.
+    /// When the attempt left its workspace; `None` before that.
     pub left: Option<Timestamp>,
     pub parts: Vec<(PartKind, Stretch)>,
-    /// Its landing from the queue, in an isolated run.
+    /// The landing from the queue, in an isolated run.
     pub landing: Option<Stretch>,
     pub gates: Vec<GateDetail>,
     pub tools: BTreeMap<String, u32>,
     pub usage: Usage,
     pub agent_milliseconds: Option<u64>,
     pub close: Close,
-    /// Its checkpoint and what was there before.
+    /// The checkpoint and the commit before it.
     pub checkpoint: Option<Comparison>,
     queued: Option<Timestamp>,
     cursor: Timestamp,
@@ -133,7 +134,7 @@ impl Detail {
         }
     }
 
-    /// The time up to here was spent on this.
+    /// Records that the time up to `to` was spent on `kind`.
     fn spend(&mut self, kind: PartKind, to: Timestamp) {
         let from = self.cursor.min(to);
         self.parts.push((kind, Stretch { from, to }));
@@ -141,7 +142,7 @@ impl Detail {
     }
 
     fn gate(&mut self, gate: GateDetail, at: Timestamp) {
-        // The events of all gates are written when the last of them has ended.
+        // The events of all gates are written when the last gate has ended, so their times have to be added up.
         let end = self.cursor.checked_add(SignedDuration::from_millis(i64::try_from(gate.milliseconds).unwrap_or(0)));
         let kind = if gate.exit == Exit::Success { PartKind::Gate } else { PartKind::FailedGate };
         if !gate.on_merge {
@@ -152,14 +153,14 @@ impl Detail {
 }
 
 impl History {
-    /// An empty one; times are told in UTC until a loop says by which clock its user lives.
+    /// An empty history. Times are in UTC until the journal names the user's time zone.
     #[must_use]
     pub fn new() -> Self {
         let clock = Clock::ahead_of_utc(0);
         History { chronicle: Chronicle::by(clock.clone()), clock, ..History::default() }
     }
 
-    /// Where the run stands.
+    /// The state of the run.
     #[must_use]
     pub fn state(&self) -> &RunState {
         self.chronicle.state()
@@ -169,7 +170,7 @@ impl History {
         &self.chronicle
     }
 
-    /// The stories, in their order, as far as they are known.
+    /// The stories in order, as far as they are known.
     #[must_use]
     pub fn stories(&self) -> Vec<Story> {
         let story = |outline: &Outline| {
@@ -179,20 +180,20 @@ impl History {
         self.outlines.iter().map(story).collect()
     }
 
-    /// Adds stories that the journal does not tell of: an older version wrote it.
+    /// Adds stories that are missing from the journal, because an older version wrote it.
     pub fn add_stories(&mut self, stories: &[Story]) {
         if self.conditions.is_none() {
             stories.iter().for_each(|story| self.outline(Outline::of(story)));
         }
     }
 
-    /// The attempts of a story with all that is known of them.
+    /// The attempts at a story, with all details.
     pub(super) fn attempts(&self, story: &StoryId) -> impl Iterator<Item = (&AttemptView, &Detail)> {
         let details = self.details.get(story).map_or(&[][..], Vec::as_slice);
         self.chronicle.attempts_of(story).iter().zip(details)
     }
 
-    /// Every attempt of an agent: story, place among its attempts, number, and what a person calls the agent.
+    /// All attempts of agents: the story, the index among its attempts, the number, and the name of the agent.
     #[must_use]
     pub fn agents(&self) -> Vec<(StoryId, usize, u32, String)> {
         let mut all = Vec::new();
@@ -203,18 +204,18 @@ impl History {
         all
     }
 
-    /// Every attempt.
+    /// All attempts.
     pub(super) fn all_details(&self) -> impl Iterator<Item = (&StoryId, &Detail)> {
         self.details.iter().flat_map(|(story, details)| details.iter().map(move |detail| (story, detail)))
     }
 
-    /// When something last happened.
+    /// The time of the last record.
     #[must_use]
     pub fn last(&self) -> Option<Timestamp> {
         self.chronicle.last()
     }
 
-    /// Takes a record in.
+    /// Adds a record of the journal.
     pub fn take(&mut self, record: &Record) {
         let at = record.at;
         let before = self.state().base.as_ref().map(|base| base.checkpoint.clone());
@@ -236,7 +237,7 @@ impl History {
         }
     }
 
-    /// What is about the run as a whole.
+    /// Handles what an event means for the run as a whole.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn take_run(&mut self, event: &Event, at: Timestamp, last: Timestamp) {
         match event {
@@ -304,7 +305,7 @@ impl History {
         }
     }
 
-    /// What is about one attempt.
+    /// Handles what an event means for one attempt.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
     fn take_attempt(&mut self, event: &Event, at: Timestamp, before: Option<Oid>) {
         match event {
@@ -437,7 +438,7 @@ impl History {
         }
     }
 
-    /// A process was killed: what was under way ended with its last word.
+    /// After a kill: attempts in progress ended with the last record.
     fn cut_short(&mut self, last: Timestamp) {
         let working = |detail: &&mut Detail| detail.agent_milliseconds.is_none() && detail.left.is_none() && detail.close == Close::Open;
         for detail in self.details.values_mut().filter_map(|details| details.last_mut()).filter(working) {
@@ -446,7 +447,7 @@ impl History {
         }
     }
 
-    /// An attempt that consists of edits of the user's has no start of its own.
+    /// Adds an attempt that consists of the user's edits, which has no start event.
     fn add_by_hand(&mut self, story: &StoryId, at: Timestamp) {
         let missing = self.chronicle.attempts_of(story).len().saturating_sub(self.details.get(story).map_or(0, Vec::len));
         if missing > 0 {

@@ -1,4 +1,4 @@
-//! The page of a run as one HTML file that needs nothing else: no script, no other file, no network.
+//! Renders the page of a run as a self-contained HTML file: no scripts, no other files, no network.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::report::secrets::masked_words;
 const TEMPLATE: &str = include_str!("page.html.jinja");
 const STYLE: &str = include_str!("page.css");
 
-/// Text without anything that HTML could take for markup.
+/// Text with the characters escaped that HTML would take for markup.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -34,7 +34,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The page as HTML.
+/// Renders the page as HTML.
 ///
 /// # Errors
 /// If the template cannot be rendered, which a test rules out.
@@ -42,7 +42,7 @@ pub fn page_html(page: &Page) -> Result<String> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_formatter(|out, state, value| match value.as_str() {
-        // What the built-in function escapes beside these would make paths long and hard to search for.
+        // The built-in function also escapes other characters, which would make paths long and hard to search for.
         Some(text) if !value.is_safe() => Ok(write!(out, "{}", Escaped(text))?),
         _ => escape_formatter(out, state, value),
     });

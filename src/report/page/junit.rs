@@ -1,11 +1,11 @@
-//! The page of a run as JUnit XML: the change is the suite, a story is a case, earlier attempts are reruns.
+//! Renders the page of a run as JUnit XML: the change is the suite, a story is a case, earlier attempts are reruns.
 
 use std::fmt::Write as _;
 
 use super::MARK;
 use super::model::{AttemptPart, Page, StoryPart};
 
-/// The page as JUnit XML.
+/// Renders the page as JUnit XML.
 #[must_use]
 pub fn page_junit(page: &Page) -> String {
     let failures = page.stories.iter().filter(|story| story.trouble.is_some()).count();
@@ -90,7 +90,7 @@ fn rerun(text: &mut String, element: &str, attempt: &AttemptPart) {
     );
 }
 
-/// What there is to say about an attempt that did not land.
+/// A description of an attempt that did not land.
 fn details(attempt: &AttemptPart) -> String {
     let mut text = format!("attempt {} {}\n", attempt.number, attempt.outcome);
     for gate in attempt.gates.iter().filter(|gate| !gate.passed) {
@@ -103,7 +103,7 @@ fn details(attempt: &AttemptPart) -> String {
     text
 }
 
-/// What a story came to.
+/// The checkpoints and gates of a story.
 fn output(story: &StoryPart) -> String {
     let mut text = String::new();
     for attempt in story.attempts.iter().filter(|attempt| attempt.checkpoint.is_some()) {
@@ -128,7 +128,7 @@ fn seconds(milliseconds: u64) -> String {
     format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000)
 }
 
-/// Text that XML can hold: some characters have no form in it at all.
+/// Replaces a character that XML cannot represent.
 fn valid(c: char) -> char {
     match c {
         '\n' | '\t' => c,
@@ -143,7 +143,7 @@ fn content(text: &str) -> String {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
-            // It would end a CDATA section, of which this is none; some readers complain all the same.
+            // Only `]]>` would have to be escaped, but some readers complain about a plain `>`.
             '>' => escaped.push_str("&gt;"),
             c => escaped.push(c),
         }

@@ -1,4 +1,4 @@
-//! The page of a run as Markdown, short enough for the description of a pull request.
+//! Renders the page of a run as Markdown, short enough for the description of a pull request.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use super::MARK;
 use super::model::{AttemptPart, Page, StoryPart};
 use crate::report::secrets::masked_words;
 
-/// More stories than these are counted, not listed: hosts cut a description that is too long.
+/// At most this many stories are listed, because hosts cut a description that is too long; the others are counted.
 const MOST_STORIES: usize = 100;
-/// The same for attempts that failed, warnings and saved refs.
+/// The same for failed attempts, warnings and saved refs.
 const MOST_DETAILS: usize = 30;
 
-/// The page as Markdown.
+/// Renders the page as Markdown.
 #[must_use]
 pub fn page_markdown(page: &Page) -> String {
     let mut text = format!("<!-- {MARK} -->\n");
@@ -56,7 +56,7 @@ fn figures(text: &mut String, page: &Page) {
 
 fn stories(text: &mut String, page: &Page) {
     text.push_str("| story | | attempts | time | used | checkpoint |\n| --- | --- | --: | --: | --: | --- |\n");
-    // Those that need somebody come first.
+    // Stories that need the user come first.
     let in_need = page.stories.iter().filter(|story| story.trouble.is_some());
     let others = page.stories.iter().filter(|story| story.trouble.is_none());
     for story in in_need.chain(others).take(MOST_STORIES) {
@@ -157,23 +157,23 @@ fn backticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Foreign text as code: no markup, no HTML, no mention of anybody.
+/// Untrusted text as inline code, without markup, HTML or @mentions.
 fn code(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
     let ticks = "`".repeat(backticks(text) + 1);
-    // A space on both sides is taken away again, and lets the text begin with a backtick.
+    // Markdown removes one space on both sides, which allows the text to begin with a backtick.
     let pad = if text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// The title of a story, unless it is its id.
+/// The title of a story, unless it is the same as the id.
 fn plain(title: &str, id: &str) -> String {
     if title == id { String::new() } else { code(title) }
 }
 
-/// A bar would end the cell, also inside of code.
+/// Escapes bars, which would end the table cell even inside code.
 fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,7 +1,7 @@
-//! The picture of a run: one page of everything that happened, as HTML, Markdown or JUnit XML.
+//! The page of a run: everything that happened, as HTML, Markdown or JUnit XML.
 //!
-//! `history.rs` folds the journal, `model.rs` puts the page together, the formats render it. The same journal and the same git
-//! objects make the same bytes, on any day and any machine.
+//! `history.rs` collects the journal's events, `model.rs` builds the page, and one file per format renders it. The same journal and
+//! the same git objects give the same bytes, at any time and on any machine.
 
 mod drawn;
 mod foreign;
@@ -21,5 +21,5 @@ pub use markdown::page_markdown;
 pub use model::{Findings, Page, comparisons};
 pub use timeline::Timeline;
 
-/// What every file that is written here has near its beginning, so that nothing else is overwritten.
+/// The text near the beginning of every written page, by which git-ralph recognises its own files and overwrites no others.
 pub const MARK: &str = "git-ralph report";

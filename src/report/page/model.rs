@@ -1,4 +1,4 @@
-//! The page of a run as data, the same for every format: cleaned, masked, and cut to sizes that fit.
+//! The page of a run as data, the same for every format: cleaned, masked, and cut to size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,25 +18,25 @@ use crate::run::{Phase, RunState, Usage, abnormal};
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Story, StoryId};
 
-/// In a run with more attempts than these, the timeline says less about each.
+/// In a run with more attempts than this, the timeline shows less about each.
 const LONG_RUN: usize = 1000;
 
-/// What is known beside the journal.
+/// What is known in addition to the journal.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Whether a process is at work on the run.
+    /// Whether a process is working on the run.
     pub is_running: bool,
-    /// What checkpoints and saved attempts changed.
+    /// The changes in checkpoints and in saved attempts.
     pub patches: BTreeMap<Comparison, Patch>,
-    /// The commits of saved attempts, by their refs.
+    /// The commits of saved attempts, by ref name.
     pub rescued: BTreeMap<String, Comparison>,
-    /// What is saved under refs.
+    /// The saved work under refs.
     pub kept: Vec<Kept>,
-    /// What agents said and did, by story and place among its attempts.
+    /// The transcripts of agents, by story and index among its attempts.
     pub transcripts: BTreeMap<(StoryId, usize), Vec<String>>,
 }
 
-/// Everything that is shown.
+/// Everything that a page shows.
 #[derive(Debug, Serialize)]
 pub struct Page {
     pub(super) change: String,
@@ -79,7 +79,7 @@ pub(super) struct Figure {
     pub note: String,
 }
 
-/// What one model did.
+/// The usage of one model.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ModelRow {
     pub name: String,
@@ -99,7 +99,7 @@ pub(super) struct StoryPart {
     pub title: String,
     pub state: &'static str,
     pub tone: &'static str,
-    /// Why it needs the user, if it does.
+    /// Why the story needs the user, if it does.
     pub trouble: Option<String>,
     pub tasks: Vec<String>,
     pub criteria: Vec<String>,
@@ -146,16 +146,16 @@ pub(super) struct GatePart {
     pub on_merge: bool,
 }
 
-/// What a commit changed.
+/// The changes of a commit.
 #[derive(Debug, Serialize)]
 pub(super) struct Stat {
     pub words: String,
     pub files: Vec<FileRow>,
     pub more_files: usize,
-    /// Lines of one kind after the other.
+    /// The diff, grouped into runs of lines of one kind.
     pub diff: Vec<DiffRun>,
     pub omitted: usize,
-    /// The command that shows all of it.
+    /// The command that shows the whole diff.
     pub command: String,
 }
 
@@ -167,7 +167,7 @@ pub(super) struct FileRow {
     pub removed: Option<usize>,
 }
 
-/// Lines of a diff of one kind.
+/// Consecutive lines of a diff that are of one kind.
 #[derive(Debug, Serialize)]
 pub(super) struct DiffRun {
     /// `add`, `del`, `hunk`, `file` or `same`.
@@ -193,7 +193,8 @@ pub(super) struct SettingRow {
     pub origin: String,
 }
 
-/// The commits that a page shows the changes of: of each attempt its checkpoint, or what a rollback saved of it.
+/// The commits whose changes a page shows: for each attempt its checkpoint, or the work that a rollback saved. `true` marks
+/// checkpoints.
 #[must_use]
 pub fn comparisons(history: &History, rescued: &BTreeMap<String, Comparison>) -> Vec<(Comparison, bool)> {
     let mut found = BTreeSet::new();
@@ -210,7 +211,7 @@ fn comparison(view: &AttemptView, detail: &Detail, rescued: &BTreeMap<String, Co
 }
 
 impl Page {
-    /// Puts a page together.
+    /// Builds a page.
     #[must_use]
     pub fn new(history: &History, findings: &Findings) -> Self {
         let (state, stories) = (history.state(), history.stories());
@@ -259,7 +260,7 @@ impl Page {
     }
 }
 
-/// The timeline with what the page says about each attempt.
+/// Adds the page's labels and tips to the attempts in the timeline.
 fn named(mut timeline: Timeline, stories: &[Story], parts: &[StoryPart]) -> Timeline {
     let numbers: BTreeMap<&StoryId, usize> = stories.iter().enumerate().map(|(number, story)| (&story.id, number)).collect();
     let is_long = timeline.groups > LONG_RUN;
@@ -288,7 +289,7 @@ fn verdict_tone(state: &RunState, is_running: bool) -> &'static str {
     }
 }
 
-/// The commands that make sense now: of a finished run those that look at its result.
+/// The possible next commands; for a finished run those that look at its result.
 fn next(state: &RunState, change: &str, is_running: bool) -> Vec<String> {
     let original = state.opening.as_ref().and_then(|opening| opening.original.branch());
     match (&state.phase, original) {
@@ -301,7 +302,7 @@ fn next(state: &RunState, change: &str, is_running: bool) -> Vec<String> {
     }
 }
 
-/// The verdict in a sentence.
+/// The state of the run in one sentence.
 fn headline(history: &History, is_running: bool) -> String {
     let state = history.state();
     let text = match (&state.phase, &state.end) {
@@ -384,7 +385,7 @@ fn saved(kept: &[Kept], foreign: &mut Foreign) -> Vec<Saved> {
     kept.iter().map(entry).collect()
 }
 
-/// What the user should look at: about attempts, then about the run.
+/// The warnings for the user: about attempts, then about the run.
 fn warnings(history: &History, stories: &[Story], foreign: &mut Foreign) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for story in stories {
@@ -399,7 +400,7 @@ fn warnings(history: &History, stories: &[Story], foreign: &mut Foreign) -> Vec<
 fn settings(history: &History, foreign: &mut Foreign) -> (Vec<SettingRow>, Vec<SettingRow>) {
     let (mut set, mut defaults) = (Vec::new(), Vec::new());
     for used in history.conditions.iter().flat_map(|conditions| &conditions.settings) {
-        // A value is masked with its key, which may say that it is a secret.
+        // A value is masked together with its key, which may say that it is a secret.
         let values = used.values.iter().map(|value| foreign.value(&used.key, value)).collect();
         let row =
             SettingRow { key: foreign.line(&used.key), values, origin: foreign.line(used.origin.as_deref().unwrap_or("built-in default")) };
@@ -418,7 +419,7 @@ fn versions(history: &History, foreign: &mut Foreign) -> Vec<(String, String)> {
     rows
 }
 
-/// What the parts about stories are put together from.
+/// The input for the parts about stories.
 struct Assembly<'a> {
     history: &'a History,
     findings: &'a Findings,
@@ -537,7 +538,7 @@ fn state_tone(state: &str) -> &'static str {
     }
 }
 
-/// `$0.02, 11.2k tokens`, as far as it is known.
+/// `$0.02, 11.2k tokens`, as far as they are known.
 fn used_words(usage: &Usage) -> String {
     crate::report::words::usage_words(usage).trim_start_matches(", ").to_owned()
 }
@@ -560,7 +561,7 @@ fn gate_part(gate: &GateDetail, foreign: &mut Foreign) -> GatePart {
     }
 }
 
-/// The lines of a patch, those of one kind together.
+/// The lines of a patch, grouped by kind.
 fn diff_runs(lines: &[String], foreign: &mut Foreign) -> Vec<DiffRun> {
     let mut runs: Vec<DiffRun> = Vec::new();
     let mut in_hunk = false;

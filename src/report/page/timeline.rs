@@ -1,5 +1,5 @@
-//! The timeline of a run as data: one lane per slot, a group per attempt, its parts, waits, breaks between loops, and ticks.
-//! Positions are shares of the whole width, so that a page and a terminal can draw the same thing.
+//! The timeline of a run as data: one lane per slot, one group per attempt with its parts, waits, breaks between loops, and ticks.
+//! Positions are shares of the whole width, so that a page and a terminal can draw the same timeline.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,12 +9,12 @@ use crate::report::words::span;
 use crate::run::Why;
 use crate::story::StoryId;
 
-/// How much of the width a break between two loops takes, and all breaks together.
+/// The share of the width for a break between two loops, and for all breaks together.
 const BREAK: f64 = 0.015;
 const ALL_BREAKS: f64 = 0.2;
-/// About how many times are written below the lanes.
+/// The approximate number of times below the lanes.
 const TICKS: u64 = 7;
-/// The steps between them, in seconds.
+/// The possible steps between them, in seconds.
 const STEPS: [u64; 17] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
 
 /// Everything that is drawn.
@@ -24,13 +24,13 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
     /// Waits, across all lanes.
     pub waits: Vec<Band>,
-    /// Where no loop was at work.
+    /// Times at which no loop was working.
     pub breaks: Vec<Band>,
-    /// Times.
+    /// The times below the lanes.
     pub ticks: Vec<Tick>,
-    /// How long the loops were at work, in milliseconds.
+    /// How long the loops were working, in milliseconds.
     pub length: u64,
-    /// How many attempts there are: a long run gets a wider drawing.
+    /// The number of attempts: a long run gets a wider drawing.
     pub groups: usize,
 }
 
@@ -48,26 +48,26 @@ pub struct Lane {
 pub struct Group {
     #[serde(skip)]
     pub story: StoryId,
-    /// Its place among the attempts of its story, from 0 on.
+    /// The index among the attempts at its story, from 0.
     #[serde(skip)]
     pub index: usize,
-    /// What it is called.
+    /// The label.
     pub label: String,
-    /// The part of the page that is about it.
+    /// The anchor of the attempt on the page.
     pub anchor: String,
-    /// What there is to say about it.
+    /// The tooltip.
     pub tip: String,
-    /// Where it begins.
+    /// The position of its beginning.
     pub left: Share,
-    /// How wide it is.
+    /// The width.
     pub width: Share,
-    /// When it began, in milliseconds of the time at which loops were at work.
+    /// When it began, in milliseconds of working time.
     pub from: u64,
     /// How long it took, in milliseconds.
     pub length: u64,
     /// `good`, `bad`, `off` or `busy`.
     pub tone: &'static str,
-    /// What it was spent on; positions are shares of the group.
+    /// The parts of the attempt; positions are shares of the group.
     pub parts: Vec<Part>,
 }
 
@@ -76,35 +76,35 @@ pub struct Group {
 pub struct Part {
     /// `agent`, `gate`, `failed`, `land` or `back`.
     pub kind: &'static str,
-    /// Where it begins.
+    /// The position of its beginning.
     pub left: Share,
-    /// How wide it is.
+    /// The width.
     pub width: Share,
 }
 
-/// A stretch across all lanes.
+/// A period across all lanes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Band {
-    /// Where it begins.
+    /// The position of its beginning.
     pub left: Share,
-    /// How wide it is.
+    /// The width.
     pub width: Share,
-    /// What it is.
+    /// A description.
     pub label: String,
 }
 
 /// A time below the lanes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tick {
-    /// Where.
+    /// The position.
     pub left: Share,
     /// The time.
     pub label: String,
-    /// Whether a narrow screen can do without it.
+    /// Whether it may be left out on a narrow screen.
     pub is_minor: bool,
 }
 
-/// A share of a width, from 0 to 1; written as a percentage.
+/// A share of a width, from 0 to 1; serialized as a percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -115,7 +115,7 @@ impl Serialize for Share {
     }
 }
 
-/// Maps times to places.
+/// Maps times to positions.
 struct Scale<'a> {
     sessions: &'a [Stretch],
     total: f64,
@@ -137,7 +137,7 @@ impl<'a> Scale<'a> {
         1.0 - self.gap * self.sessions.len().saturating_sub(1) as f64
     }
 
-    /// Milliseconds of work before a time, and how many breaks.
+    /// The working time before the given time in milliseconds, and the number of breaks.
     fn worked(&self, time: Timestamp) -> (u64, usize) {
         let mut worked = 0_u64;
         for (number, session) in self.sessions.iter().enumerate() {
@@ -197,18 +197,18 @@ impl Timeline {
     }
 }
 
-/// A group that is thinner than this is drawn in one colour.
+/// A group narrower than this is drawn in one colour.
 const THINNEST: f64 = 0.0006;
 
-/// More slots than these share the last lane.
+/// Slots beyond this number share the last lane.
 const MOST_LANES: usize = 64;
 
-/// The last time that is known of an attempt.
+/// The last known time of an attempt.
 fn last_of(detail: &Detail) -> Timestamp {
     detail.parts.last().map_or(detail.started, |(_, stretch)| stretch.to)
 }
 
-/// An attempt that is under way goes on until the last word of the run.
+/// The end of an attempt in progress is that of the run's last record.
 fn busy_until(detail: &Detail, end: Timestamp) -> Timestamp {
     if detail.close == Close::Open { end } else { detail.started }
 }
@@ -249,7 +249,7 @@ fn group(scale: &Scale<'_>, story: &StoryId, index: usize, detail: &Detail, stre
         let left = inside(stretch.from);
         Part { kind: part_word(*kind), left: Share(left), width: Share((inside(stretch.to) - left).max(0.0)) }
     };
-    // A part that nobody could see is left out.
+    // Parts too small to be visible are left out.
     let is_visible = |part: &Part| part.width.0 > 0.002 && width > THINNEST;
     let mut parts: Vec<Part> = parts.iter().map(part).filter(is_visible).collect();
     if detail.close == Close::Open {
@@ -311,7 +311,7 @@ fn ticks(history: &History, scale: &Scale<'_>, length: u64) -> Vec<Tick> {
     ticks
 }
 
-/// A time that is so far behind another.
+/// A time that is later by the given number of milliseconds.
 #[cfg(test)]
 pub(super) fn later(time: Timestamp, milliseconds: i64) -> Timestamp {
     time.checked_add(jiff::SignedDuration::from_millis(milliseconds)).unwrap()

@@ -52,7 +52,7 @@ enum Needed {
     WhileOpen,
     /// Until the user prunes it, because it holds work.
     UntilPruned,
-    /// Until the user prunes it, and the next run of the change does not archive it.
+    /// Until the user prunes it. The next run of the change does not rename it.
     AcrossRuns,
 }
 

@@ -23,7 +23,7 @@ pub struct ChangeReader {
     cwd: PathBuf,
 }
 
-/// A change that was read once. All questions about it are answered from this.
+/// A change that was read once, as a snapshot.
 #[derive(Clone, Debug)]
 pub struct LoadedChange {
     /// Its name.

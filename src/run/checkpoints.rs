@@ -3,7 +3,8 @@
 use crate::git::Oid;
 use crate::story::StoryId;
 
-/// The commits on the branch since the initial commit, oldest first. Commits that are ancestors of a checkpoint are not listed separately.
+/// The checkpoints and the adopted commits of the user on the branch since the initial commit, oldest first. Commits that an agent made
+/// below its checkpoint are not listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoints(Vec<Mark>);
 

@@ -168,8 +168,8 @@ impl StepRunner<'_> {
         Ok(events)
     }
 
-    /// A gate that fails in a new clone may lack an ignored file, such as an installed dependency. The user is told which ignored files
-    /// were not copied.
+    /// Reports the ignored files that were not copied into a new clone. A gate that fails there may need one of them, such as an installed
+    /// dependency.
     async fn report_not_copied(&self, ground: &Ground) -> Result<()> {
         let pool = self.pool()?;
         if !pool.take_unproved(ground.slot) {
@@ -182,7 +182,8 @@ impl StepRunner<'_> {
         Ok(())
     }
 
-    /// Lands queued attempts on top of the branch. If that needs a merge, the gates are run on the merged tree.
+    /// Lands queued attempts on top of the branch. If that needs a merge, the gates run on the merged tree first, unless the settings allow
+    /// to skip them.
     pub(super) async fn land_queued(&self, task: &Task) -> Result<Vec<Event>> {
         let tip = &task.base.checkpoint;
         let signature = if self.settings.sign.value { Signature::Users } else { Signature::None };
@@ -268,7 +269,7 @@ impl StepRunner<'_> {
         };
         let ground = Ground { workspace: self.pool()?.landing(), slot: self.jobs };
         let (_, saved) = self.make_clone(&ground, commit, LANDING).await?;
-        // Other agents may have written to this clone. The gates must see exactly the files that land.
+        // Agents are running in other clones and may have written to this one. The gates must see exactly the files that land.
         ground.workspace.hand_over();
         let mut notices = self.ready_clone(&ground, commit).await?;
         notices.extend(saved);

@@ -1,6 +1,7 @@
 //! The inbox of a run: requests of the user that wait for the process that works on the run.
 //!
-//! It is next to the journal's key, outside of the repository. So an agent that can write to the git directory cannot forge requests.
+//! It is in the vault, outside of the repository, so that an agent that writes to the git directory cannot forge requests. Only an isolated
+//! run without a vault has its inbox in the run's directory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,7 +51,7 @@ impl Inbox {
         Ok(Attending(file))
     }
 
-    /// Whether this process handles requests.
+    /// Whether a process handles the requests of this run.
     #[must_use]
     pub fn is_attended_by(&self, process: u32) -> bool {
         safe_read::text(&self.dir.join(READER)).is_ok_and(|text| text.trim() == process.to_string())

@@ -65,7 +65,8 @@ impl Lock {
         let take = || Lock::take(path, owner_file.map(Path::to_owned));
         for _ in 0..ROUNDS {
             match take()? {
-                // Without a list of the holders, wait. New orphans may also appear while others are being ended.
+                // Several rounds are needed, because a process that is being ended may start others. Without a list of the holders,
+                // git-ralph can only wait.
                 Err(Holder::Orphans(pids)) if pids.is_empty() => sleep(ORPHAN_GRACE / ROUNDS).await,
                 Err(Holder::Orphans(pids)) => process::end(&pids, ORPHAN_GRACE).await,
                 other => return Ok(other),

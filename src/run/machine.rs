@@ -868,7 +868,7 @@ impl RunState {
         }
     }
 
-    /// Prepares the state for a new process. It does not supervise agents that the previous process had started.
+    /// Prepares the state for a new process, which does not supervise the agents of the previous one.
     fn reopen(&mut self) {
         self.stopping = None;
         self.end = None;

@@ -24,7 +24,7 @@ use crate::story::StoryId;
 pub(super) struct Orchestrator<'a> {
     /// Performs a single step.
     pub step_runner: StepRunner<'a>,
-    /// The journal for the events.
+    /// The journal.
     pub journal: &'a mut Journal,
     /// The fold of the events.
     pub state: &'a mut RunState,

@@ -69,8 +69,8 @@ impl Pool {
         self.unproved.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
     }
 
-    /// Whether no gate has passed yet in the clone of a slot. Returns `true` only once per run, because other clones fail for the same
-    /// reason.
+    /// Whether no gate has passed yet in the clone of a slot. After the first `true`, all present clones count as proved: they would fail
+    /// for the same reason, and one report is enough.
     pub fn take_unproved(&self, slot: u32) -> bool {
         let mut unproved = self.unproved.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unproved = unproved.contains(&slot);

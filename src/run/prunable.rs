@@ -23,7 +23,7 @@ pub struct OldRun {
     pub moved: bool,
 }
 
-/// What to look for.
+/// The scope of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
     /// Only refs and runs of this change.

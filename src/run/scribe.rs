@@ -8,7 +8,7 @@ use crate::process::Urgency;
 
 /// Records and reports events.
 pub struct Scribe<'a> {
-    /// Where events are written.
+    /// The journal.
     pub journal: &'a mut Journal,
     /// The fold of the events.
     pub state: &'a mut RunState,

@@ -15,7 +15,7 @@ use crate::story::{Change, Order, Story};
 /// Grace period for processes left by a killed run.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is needed to perform steps without an agent.
+/// The values for performing steps without an agent.
 struct Parts {
     id: String,
     settings: Settings,
@@ -132,7 +132,7 @@ impl OpenRun {
         orchestrator.follow_requests(inbox, requests).await
     }
 
-    /// What is needed to perform steps without an agent, with the options that the run was started with.
+    /// The values for performing steps without an agent, with the options that the run was started with.
     fn parts(&self, closing: Closing) -> Result<Parts> {
         let opening = self.opening()?;
         // A change that can no longer be read must not prevent the user from closing the run.

@@ -160,7 +160,7 @@ impl SourcePlace {
         }
     }
 
-    /// The text of the file with the marks. It is compared with when the story lands.
+    /// The text of the file with the marks. A copy is made before an attempt and compared with the file when the story lands.
     pub fn text(&self) -> Result<String> {
         Ok(self.page(&self.main_file()?)?.text)
     }
@@ -190,7 +190,7 @@ impl SourcePlace {
         Ok(Marked { put_back: true, ..Marked::default() })
     }
 
-    /// Restores an earlier text of the file with the marks. Returns whether the file had another text.
+    /// Restores an earlier text of the file with the marks, and saves another text in `aside`. Returns whether there was another text.
     pub fn restore(&self, text: &str, aside: &Path) -> Result<bool> {
         let full = self.full();
         let file = self.main_file().unwrap_or_else(|_| if self.is_folder_kind() { full.join("tasks.md") } else { full });

@@ -1,5 +1,4 @@
-//! Tracks what a line of a message is enclosed in (code, comments, thinking), because a promise tag does not count
-//! there. Pure.
+//! Tracks what a line of a message is enclosed in (code, comments, thinking), because a promise tag does not count there. Pure.
 
 use crate::fence::Fence;
 
@@ -17,8 +16,7 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// Takes the next line, without indent and bullet. Returns whether it is in a fence in either reading, and whether
-    /// in both.
+    /// Takes the next line, without indent and bullet. Returns whether it is in a fence in either reading, and whether in both.
     pub fn take(&mut self, text: &str, indented: bool) -> (bool, bool) {
         if indented {
             return (self.markdown.is_open() || !self.nested.is_empty(), self.surely_open());
@@ -40,8 +38,7 @@ impl Fences {
             Some((open, long)) if *open == mark && length >= *long && info.is_empty() => {
                 self.nested.pop();
             }
-            // A shorter or different mark inside a fence is content: the longer fence was chosen so that it can contain
-            // others.
+            // A shorter or different mark inside a fence is content: the longer fence was chosen so that it can contain others.
             Some((open, long)) if *open != mark || length < *long || info.is_empty() => {}
             _ if self.nested.len() < DEEPEST => self.nested.push((mark, length)),
             _ => {}

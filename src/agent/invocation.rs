@@ -124,8 +124,7 @@ impl Agent {
         let mut words = self.words.iter().map(OsString::from);
         let mut program = words.next().unwrap_or_default();
         if program.to_string_lossy().contains('/') {
-            // A relative path is resolved against the work tree here, because systems differ in how they would resolve
-            // it.
+            // A relative path is resolved against the work tree here, because systems differ in how they would resolve it.
             program = top.join(program).into();
         }
         for (name, value) in self.env {

@@ -85,7 +85,7 @@ pub enum Feedback {
         /// The end of its output.
         output: String,
     },
-    /// The agent ended without a promise.
+    /// The agent ended without a promise, for instance by a crash or a time limit.
     Abnormal {
         /// A description of how it ended.
         how: String,
@@ -165,8 +165,7 @@ impl Prompt<'_> {
         } else {
             format!("{}\n{}", text.trim_end(), hint_section(self.hints))
         };
-        // The description of the promise is appended if the template has none, so that template authors need not know
-        // about it.
+        // The description of the promise is appended if the template has none, so that template authors need not know about it.
         let text = if text.contains("<promise>") { text } else { format!("{}\n\n{PROMISE}", text.trim_end()) };
         let text = text.trim_end();
         // An agent that repeats its prompt must not make a promise that way.

@@ -49,8 +49,7 @@ fn announcements(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// `at` and `on` announce a moment, `in` a span, `after` either. Only after `in` and `after` does a bare number mean
-/// seconds.
+/// `at` and `on` announce a moment, `in` a span, `after` either. Only after `in` and `after` does a bare number mean seconds.
 fn announced(word: &str, behind: &str, now: &Zoned) -> Option<Timestamp> {
     match word {
         "in" => span(behind, true, now),

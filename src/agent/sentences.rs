@@ -265,8 +265,7 @@ pub const CLIENTS: &[Client] = &[
 /// Beginnings of the plain text error messages of clients, in addition to the sentences above.
 pub const OPENINGS: &[&str] = &["API Error:", "[API Error:", "Ran into this error"];
 
-/// Beginnings of error messages on standard error. Tools write there too, so none of these may be something that a test
-/// would print.
+/// Beginnings of error messages on standard error. Tools write there too, so none of these may be something that a test would print.
 pub const ERROR_OPENINGS: &[&str] = &[
     "API Error:",
     "[API Error:",

@@ -1,5 +1,4 @@
-//! Finds the agent's promise: the tag in its final message that says how the story went. Pure; reads line by line, in
-//! bounded memory.
+//! Finds the agent's promise: the tag in its final message that says how the story went. Pure; reads line by line, in bounded memory.
 
 use std::ops::Range;
 
@@ -215,8 +214,7 @@ impl Scanner {
         true
     }
 
-    /// Adds the next line of a tag that spans several lines. The reason may quote a tag, whose end does not close this
-    /// one.
+    /// Adds the next line of a tag that spans several lines. The reason may quote a tag, whose end does not close this one.
     fn go_on(&mut self, text: &str) {
         let quoted = starts_with(text, OPEN);
         if quoted && self.refuses(text) {

@@ -1,5 +1,4 @@
-//! Classifies a client's error message: by the table of known sentences, else by its HTTP status, else by single words.
-//! Pure.
+//! Classifies a client's error message: by the table of known sentences, else by its HTTP status, else by single words. Pure.
 
 use jiff::{Timestamp, Zoned};
 
@@ -42,8 +41,7 @@ impl Fault {
         Fault { status, message: message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned() }
     }
 
-    /// Classifies the error: by a known sentence, else the client's structured event, else the HTTP status, else single
-    /// words.
+    /// Classifies the error: by a known sentence, else the client's structured event, else the HTTP status, else single words.
     pub fn trouble(&self, clues: &Clues, now: &Zoned) -> Trouble {
         let believable = |reset: &Timestamp| (LONG_PAST..TOO_FAR).contains(&seconds_until(*reset, now));
         let resets = clues.resets.or_else(|| reset_in(&self.message, now)).filter(believable);

@@ -1,5 +1,4 @@
-//! Reads time zones as clients write them: `UTC`, `GMT+9`, `PST`, `Europe/Berlin`, `(Asia/Tokyo)`, `Pacific time`.
-//! Pure.
+//! Reads time zones as clients write them: `UTC`, `GMT+9`, `PST`, `Europe/Berlin`, `(Asia/Tokyo)`, `Pacific time`. Pure.
 
 use std::sync::LazyLock;
 

@@ -109,7 +109,7 @@ fn in_run(context: &Context, subject: Subject, number: Option<u32>) -> Result<Su
     Ok(Subject { run, state, story: subject.story })
 }
 
-/// The run of the same change with the given number, if there is one.
+/// The run of the same change with the given number; without a number, the given run.
 fn numbered(context: &Context, (last, state): (RunDir, RunState), number: Option<u32>) -> Result<(RunDir, RunState)> {
     let Some(number) = number.filter(|number| *number != last.number) else { return Ok((last, state)) };
     let runs = context.store.runs(&last.change)?;

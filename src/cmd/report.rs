@@ -124,8 +124,7 @@ async fn page(context: &Context, run: &RunDir, owner: Option<u32>, wanted_transc
     let wanted = wanted(&history, &findings.rescued, &saved);
     let patches = context.repo.patches(&wanted).await?;
     findings.patches = wanted.into_iter().zip(patches).filter_map(|((it, _), patch)| Some((it, patch?))).collect();
-    // The suggested commands must not depend on other refs of the repository, so that the page stays the same when it is written
-    // again.
+    // The suggested commands must not depend on other refs of the repository, so that the page stays the same when it is written again.
     let spot = Spot { change: &run.change, refs: &RefList::default(), at_top: false };
     for (_, entry) in saved.iter().take(MOST_SAVED) {
         let patch = compared(entry).and_then(|it| findings.patches.get(&it));

@@ -93,8 +93,7 @@ fn check_edited(loaded: &LoadedChange, change: &Change) -> Result<()> {
     )
 }
 
-/// Whether stories that a finished run has done may be done again. On a terminal the user is asked; otherwise `--restart` is
-/// required.
+/// Whether stories that a finished run has done may be done again. On a terminal the user is asked; otherwise `--restart` is required.
 async fn may_be_done_again(context: &Context, change: &Change, work: &Work) -> Result<bool> {
     let last = context.store.last(&change.name)?.filter(|(_, state)| matches!(state.phase, Phase::Finished(_)));
     let Some((run, state)) = last else { return Ok(true) };
@@ -152,8 +151,7 @@ async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<
     Ok(Some(dir))
 }
 
-/// Warns before the first story that the stories form a list, so they run one after the other in spite of `--jobs` and
-/// `--keep-going`.
+/// Warns before the first story that the stories form a list, so they run one after the other in spite of `--jobs` and `--keep-going`.
 fn warn_of_list(change: &Change, work: &Work) {
     let wants_others = work.settings.jobs.value > 1 || work.settings.keep_going.value;
     if wants_others && change.order == Order::List && change.stories.len() > 1 {
@@ -272,7 +270,7 @@ async fn old_run(context: &Context, name: &ChangeName, restart: bool, isolated: 
 /// The open run of the change, if there is one. Refuses if a run of another change is open in this work tree.
 async fn find_old_run(context: &Context, name: &ChangeName, isolated: bool) -> Result<Option<(RunDir, RunState)>> {
     let worktree = context.repo.place.worktree_id();
-    // Isolated runs do not get in each other's way.
+    // An isolated run conflicts with no other run in this work tree.
     let here =
         |state: &RunState| !isolated && !state.is_isolated() && state.opening.as_ref().is_some_and(|opening| opening.worktree == worktree);
     let mut open = context.store.open_runs()?;

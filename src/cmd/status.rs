@@ -50,8 +50,7 @@ fn moved_head<'a>(context: &'a Context, run: &RunDir, state: &RunState) -> Optio
     (here && state.phase == Phase::Open && !state.is_isolated() && !on_branch).then_some(&place.head)
 }
 
-/// The source files that the user has edited in the checkout, which an isolated run does not see. Empty if the source cannot be
-/// read.
+/// The source files that the user has edited in the checkout, which an isolated run does not see. Empty if the source cannot be read.
 async fn source_edits(context: &Context, run: &RunDir, state: &RunState) -> Vec<String> {
     let (Some(initial), Some(base), Ok(loaded)) = (&state.initial, &state.base, context.changes.load(&run.change)) else {
         return Vec::new();

@@ -1,5 +1,4 @@
-//! What `hint`, `skip`, `retry` and `done` share: they leave a request for the running loop, or carry it out at once if there is
-//! none.
+//! What `hint`, `skip`, `retry` and `done` share: they leave a request for the running loop, or carry it out at once if there is none.
 
 use std::path::PathBuf;
 

@@ -75,8 +75,7 @@ impl Known {
         ChangeReader::new(self.store()?, top, self.environment.cwd.clone()).load(name).ok()
     }
 
-    /// The change that the command line names or implies: that of the open run in this work tree, or the only change
-    /// there is.
+    /// The change that the command line names or implies: that of the open run in this work tree, or the only change there is.
     fn change(&self) -> Option<ChangeName> {
         if let Some(named) = &self.named {
             return named.parse().ok();

@@ -14,8 +14,7 @@ pub enum AgentChoice {
     Named(String),
 }
 
-/// Text is always a name. Only `-- CMD…` and the key `command` of the change file set a command, because it has several
-/// words.
+/// Text is always a name. Only `-- CMD…` and the key `command` of the change file set a command, because it has several words.
 impl SettingType for AgentChoice {
     type Value = Self;
     const FORM: &'static str = "<name>";

@@ -73,8 +73,7 @@ impl Environment {
         }
     }
 
-    /// Whether the terminal on standard error supports cursor movement; one without `TERM` or with `TERM=dumb` does
-    /// not.
+    /// Whether the terminal on standard error supports cursor movement; one without `TERM` or with `TERM=dumb` does not.
     #[must_use]
     pub fn can_draw(&self) -> bool {
         self.screen && self.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
@@ -134,8 +133,8 @@ impl Environment {
         vars.into_iter().collect()
     }
 
-    /// The environment of git-ralph's own git calls, without variables that point git to another repository, index or
-    /// object directory.
+    /// The environment of git-ralph's own git calls, without `GIT_*` variables that would
+    /// change what git sees, such as `GIT_INDEX_FILE`.
     #[must_use]
     pub fn for_git(&self) -> Vec<(OsString, OsString)> {
         let kept = self.vars.iter().filter(|(name, _)| {
@@ -145,8 +144,7 @@ impl Environment {
         self.merged(kept.map(|(k, v)| (k.clone(), v.clone())).collect(), &SILENT)
     }
 
-    /// The environment of agents and gates: without `GIT_*` variables of this process, without prompts, plus the given
-    /// variables.
+    /// The environment of agents and gates: without `GIT_*` variables of this process, without prompts, plus the given variables.
     #[must_use]
     pub fn for_children(&self, extra: &[(&str, OsString)]) -> Vec<(OsString, OsString)> {
         let mut vars: BTreeMap<_, _> = self

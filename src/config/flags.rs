@@ -1,5 +1,4 @@
-//! Combines the options of `resume` with those that `start` stored in the journal; the options of `resume` take
-//! precedence.
+//! Combines the options of `resume` with those that `start` stored in the journal; the options of `resume` take precedence.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The layers in which a setting can be set: option, `git -c`, change file, git's configuration files, built-in
-//! default.
+//! The layers in which a setting can be set: option, `git -c`, change file, git's configuration files, built-in default.
 
 use anyhow::{Result, anyhow};
 

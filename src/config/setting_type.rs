@@ -2,8 +2,7 @@
 //! type.
 //!
 //! A type is a name in the table of settings, not the Rust type of its value, because two setting types can share one
-//! Rust type: a command must not be empty, a text may be. Settings with a fixed set of words have their types in
-//! `choices.rs`.
+//! Rust type: a command must not be empty, a text may be. Settings with a fixed set of words have their types in `choices.rs`.
 
 use std::time::Duration;
 
@@ -31,8 +30,7 @@ pub trait SettingType {
     const IS_SWITCH: bool = false;
     /// What the option means without a value; `None` if it needs one.
     const BARE: Option<&'static str> = None;
-    /// Whether a value is a number or a duration: after such an option, `-5` is an invalid value and not another
-    /// option.
+    /// Whether a value is a number or a duration: after such an option, `-5` is an invalid value and not another option.
     const IS_AMOUNT: bool = false;
 
     /// Reads one value from git's configuration, or the default.

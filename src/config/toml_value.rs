@@ -8,8 +8,7 @@ use super::setting_type::SettingType;
 /// A TOML value with its position in the text.
 pub type TomlValue<'i> = Spanned<DeValue<'i>>;
 
-/// What is wrong with a value. A setting type does not know its key, so this holds only the part of the message after
-/// the key.
+/// What is wrong with a value. A setting type does not know its key, so this holds only the part of the message after the key.
 pub struct Wrong {
     offset: usize,
     after_key: String,

@@ -46,8 +46,7 @@ impl Drop for Adoption {
     }
 }
 
-/// An agent that works for hours may leave thousands of processes that end by themselves. Each keeps its id until it is
-/// reaped.
+/// An agent that works for hours may leave thousands of processes that end by themselves. Each keeps its id until it is reaped.
 async fn reap_as_they_end() {
     let Ok(mut ended) = signal(SignalKind::child()) else { return };
     while ended.recv().await.is_some() {

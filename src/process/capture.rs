@@ -47,8 +47,7 @@ pub async fn stream(program: &Program, input: Option<&[u8]>, limit: Option<Durat
     match tokio::time::timeout(limit, collect(&mut child, input, sink)).await {
         Ok(captured) => captured,
         Err(_) => {
-            // A process that the child started (a filter, a hook) may hold the pipes open, so the whole group is
-            // killed.
+            // A process that the child started (a filter, a hook) may hold the pipes open, so the whole group is killed.
             group.signal(Signal::KILL);
             child.wait().await?;
             Ok(Captured { exit: Exit::timed_out(limit), stdout: Vec::new(), stderr: Vec::new() })

@@ -34,8 +34,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts a child by calling `start`. SIGCHLD is handled before that, so that the end of the child cannot be
-    /// missed.
+    /// Starts a child by calling `start`. SIGCHLD is handled before that, so that the end of the child cannot be missed.
     pub fn start(ends: PipeEnds, start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
         HEARING.call_once(unblock_child_signal);
         let ended = signal(SignalKind::child())?;

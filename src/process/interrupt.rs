@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// One Ctrl-C can arrive twice, from the terminal and forwarded by git. Only one that comes later than this is a second
-/// Ctrl-C.
+/// One Ctrl-C can arrive twice, from the terminal and forwarded by git. Only one that comes later than this is a second Ctrl-C.
 const DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// How soon to stop; a later variant is more urgent.
@@ -130,8 +129,7 @@ fn is_ignored(kind: SignalKind) -> bool {
 #[expect(unsafe_code, reason = "taking a handler away for a moment has no safe interface")]
 pub(super) fn stop_as_usual(kind: SignalKind) {
     let signal = kind.as_raw_value();
-    // SAFETY: both actions are plain structs, and the call fills in the second; the handler that is restored is the
-    // previous one.
+    // SAFETY: both actions are plain structs, and the call fills in the second; the handler that is restored is the previous one.
     unsafe {
         let mut usual: libc::sigaction = std::mem::zeroed();
         let mut ours: libc::sigaction = std::mem::zeroed();

@@ -32,8 +32,7 @@ pub(super) struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Starts the process in its own session. This keeps Ctrl-C and `/dev/tty` away from it, and makes one group to
-    /// signal.
+    /// Starts the process in its own session. This keeps Ctrl-C and `/dev/tty` away from it, and makes one group to signal.
     #[expect(unsafe_code, reason = "the system's interface takes pointers")]
     pub fn start(&self) -> io::Result<Pid> {
         let (actions, attributes) = (self.actions()?, Attributes::new()?);

@@ -81,8 +81,7 @@ impl Program {
     }
 
     fn c_env(&self) -> io::Result<Vec<CString>> {
-        // Of several variables with one name the last counts. It must be the only one passed on, because programs use
-        // the first.
+        // Of several variables with one name the last counts. It must be the only one passed on, because programs use the first.
         let env: BTreeMap<&OsString, &OsString> = self.env.iter().map(|(name, value)| (name, value)).collect();
         env.into_iter().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())).collect()
     }

@@ -43,8 +43,7 @@ pub enum Stream {
 pub enum Place {
     /// As a child of git-ralph, which runs from the moment that it is spawned.
     Here,
-    /// Wherever and whenever a runner starts it. Its time limits start when the sink returns anything but
-    /// [`Flow::Waiting`].
+    /// Wherever and whenever a runner starts it. Its time limits start when the sink returns anything but [`Flow::Waiting`].
     Behind {
         /// How long the runner may take to start it.
         limit: Option<Duration>,
@@ -200,8 +199,7 @@ impl Stopped {
     }
 }
 
-/// Sends SIGTERM to the group, reads output for a grace period, then sends SIGKILL. Returns whether the child had to be
-/// killed.
+/// Sends SIGTERM to the group, reads output for a grace period, then sends SIGKILL. Returns whether the child had to be killed.
 async fn terminate(child: &mut Child, group: &Group, grace: Duration, drain: impl Future<Output = ()>) -> bool {
     group.ask_to_end();
     let gone = timeout(grace, async { tokio::join!(child.wait(), drain).0 });

@@ -44,8 +44,7 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Must be called before the work begins. Its processes must have a variable `name` whose value begins with
-    /// `value`.
+    /// Must be called before the work begins. Its processes must have a variable `name` whose value begins with `value`.
     #[must_use]
     pub fn begin(name: &str, value: &str) -> Self {
         Trail { name: format!("{name}="), mark: format!("{name}={value}"), before: adoption::adopted() }
@@ -192,8 +191,7 @@ pub fn is_alive(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| !stat.has_ended)
 }
 
-/// Ends these processes, or the groups that they lead on systems that cannot list processes: SIGTERM, grace period,
-/// SIGKILL.
+/// Ends these processes, or the groups that they lead on systems that cannot list processes: SIGTERM, grace period, SIGKILL.
 pub async fn end(pids: &[u32], grace: Duration) {
     signal_all(pids, Signal::TERM);
     if !gone_within(pids, grace).await {

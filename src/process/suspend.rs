@@ -38,8 +38,7 @@ impl Suspension {
         self.0.recv().await;
     }
 
-    /// Stops all descendants, then this process. Returns after the shell has continued this process and the descendants
-    /// run again.
+    /// Stops all descendants, then this process. Returns after the shell has continued this process and the descendants run again.
     pub fn suspend(&self) {
         let began = Instant::now();
         let mut stopped: Vec<u32> = Vec::new();

@@ -24,7 +24,7 @@ pub struct Spot<'a> {
     pub change: &'a ChangeName,
     /// All refs, because a proposed branch name must not exist yet.
     pub refs: &'a RefList,
-    /// Whether the current directory is the top of the work tree, which paths are relative to.
+    /// Whether the commands are typed at the top of the work tree, which paths are relative to.
     pub at_top: bool,
 }
 

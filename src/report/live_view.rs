@@ -45,7 +45,7 @@ pub(super) struct LiveView {
 /// What a row is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
-    /// A story in progress, or one after which the run waits.
+    /// A story in progress, or the one whose last attempt made the run wait.
     Story(StoryId),
     /// The landing whose gates are running.
     Landing,

@@ -335,8 +335,7 @@ impl Chronicle {
         }
     }
 
-    /// The attempt at a story with the given number. The number of an attempt that was undone may be used again; the last one
-    /// counts.
+    /// The attempt at a story with the given number. The number of an attempt that was undone may be used again; the last one counts.
     #[must_use]
     pub fn attempt(&self, story: &StoryId, number: u32) -> Option<&AttemptView> {
         self.attempts.get(story)?.iter().rev().find(|view| view.number == number)

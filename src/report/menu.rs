@@ -1,7 +1,6 @@
 //! A list to choose from, drawn with dialoguer's theme.
 //!
-//! dialoguer's own list counts lines by their bytes, so it leaves lines behind if one is wider than the terminal, and after a
-//! resize.
+//! dialoguer's own list counts lines by their bytes, so it leaves lines behind if one is wider than the terminal, and after a resize.
 
 use std::time::Duration;
 

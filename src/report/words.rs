@@ -505,8 +505,7 @@ impl Default for Clock {
     }
 }
 
-/// A client's message in which a time is a Unix time after a bar, `usage limit reached|1794865030`, with that time in readable
-/// form.
+/// A client's message in which a time is a Unix time after a bar, `usage limit reached|1794865030`, with that time in readable form.
 fn with_times(message: &str, clock: &Clock) -> String {
     let Some((before, rest)) = message.split_once('|') else { return message.to_owned() };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

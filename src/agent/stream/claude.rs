@@ -35,8 +35,7 @@ fn line(state: &mut StreamState, Entry { kind, body, line }: Entry<'_>, say: &mu
     }
 }
 
-/// Whether a line comes from a sub-agent that still works after the client's `result`. Such a line does not revoke the
-/// result.
+/// Whether a line comes from a sub-agent that still works after the client's `result`. Such a line does not revoke the result.
 fn is_late_helper(state: &StreamState, line: Json<'_>) -> bool {
     state.has_ended() && is_helper(line)
 }
@@ -64,16 +63,14 @@ fn assistant(state: &mut StreamState, message: Option<Json<'_>>, late_helper: bo
         (false, true) => state.starts_over(),
         (false, false) => state.goes_on(),
     }
-    // Every part of a message repeats its usage, so it is counted once. The sum counts until the `result` line has the
-    // exact usage.
+    // Every part of a message repeats its usage, so it is counted once. The sum counts until the `result` line has the exact usage.
     let id = id.and_then(Json::text).unwrap_or_default();
     if let Some(used) = used.filter(|_| state.is_new(&id)) {
         state.usage = state.usage.plus(&usage(used));
     }
 }
 
-/// Reports a part of a message for display. Returns whether it is an error that the client presents as text of the
-/// model.
+/// Reports a part of a message for display. Returns whether it is an error that the client presents as text of the model.
 fn hear(part: Json<'_>, say: &mut dyn FnMut(Said<'_>)) -> bool {
     let [kind, text, name, input] = part.take(["type", "text", "name", "input"]);
     let text = text.and_then(Json::text).unwrap_or_default();

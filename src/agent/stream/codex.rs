@@ -49,8 +49,7 @@ fn is_work(item: Json<'_>) -> bool {
     !matches!(item.text_at(&["type"]).as_deref(), Some("agent_message" | "reasoning" | "todo_list" | "error") | None)
 }
 
-/// A new item shows that the agent is working. At the end of a turn codex closes the open items, which shows nothing
-/// new.
+/// A new item shows that the agent is working. At the end of a turn codex closes the open items, which shows nothing new.
 fn works_on(state: &mut StreamState, item: Option<Json<'_>>) {
     let id = item.and_then(|item| item.text_at(&["id"])).unwrap_or_default();
     if id.is_empty() || state.is_new(&id) {

@@ -1,5 +1,4 @@
-//! Reads `gemini -o stream-json`. The final message is the assistant's text after the last tool call; the prompt is
-//! echoed.
+//! Reads `gemini -o stream-json`. The final message is the assistant's text after the last tool call; the prompt is echoed.
 
 use super::stream_state::StreamState;
 use super::{Dialect, Entry, fault, say_text, say_tool};

@@ -34,8 +34,7 @@ impl Splitter {
 
     /// Keeps only the beginning of lines longer than `longest`.
     ///
-    /// A shorter limit applies to lines that begin with `bulk`, if it is not empty, and to lines that do not begin like
-    /// JSON.
+    /// A shorter limit applies to lines that begin with `bulk`, if it is not empty, and to lines that do not begin like JSON.
     pub fn cutting(longest: usize, bulk: &'static [u8]) -> Self {
         Splitter { line: Vec::new(), overlong: false, longest, pieces: false, bulk }
     }

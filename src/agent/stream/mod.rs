@@ -149,8 +149,7 @@ pub struct Reader {
     splitter: Splitter,
     outline: Outline,
     state: StreamState,
-    /// Reads the output as plain text until a structured line has come: the client may have been called with other
-    /// options.
+    /// Reads the output as plain text until a structured line has come: the client may have been called with other options.
     plain: Option<TextReader>,
     aider: Aider,
     stderr: Vec<u8>,
@@ -243,8 +242,7 @@ impl Reader {
         let message = plain.into_message();
         let last = message.last_line().into_owned();
         let (signal, words) = if self.aider.begun { self.aider.last_reply() } else { (message.signal(), message.last_words()) };
-        // The exit status of known clients means little. But a user's own command that fails after its promise has not
-        // kept it.
+        // The exit status of known clients means little. But a user's own command that fails after its promise has not kept it.
         let broken = !self.aider.begun && signal == Signal::Complete && matches!(exit, Exit::Code { .. });
         let signal = if broken { Signal::Nothing } else { signal };
         let usage = self.aider.usage();

@@ -101,7 +101,7 @@ async fn hooks(context: &Context) -> Result<Check> {
     })
 }
 
-/// Checks whether checkpoints are signed. If they should be, signs a commit as a trial, which no ref points to.
+/// Checks whether checkpoints are signed. If they should be, signs a trial commit in a temporary object directory.
 async fn signing(context: &Context) -> Result<Check> {
     let name = "signing";
     let wanted = context.config.read_last("ralph.sign", boolean)?.unwrap_or(false);

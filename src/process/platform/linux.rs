@@ -34,8 +34,7 @@ pub fn session_of(pid: u32) -> Option<u32> {
 }
 
 fn parse(text: &str) -> Option<Stat> {
-    // The name in parentheses may contain anything, so fields are counted from the last parenthesis: state, parent, …,
-    // start time.
+    // The name in parentheses may contain anything, so fields are counted from the last parenthesis: state, parent, …, start time.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
     Some(Stat { parent, born: fields.nth(17)?.parse().ok()?, has_ended: matches!(state, 'Z' | 'X') })
@@ -93,8 +92,7 @@ pub fn executable_of(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// The path to pass to the system for a child with another working directory. Linux resolves it relative to that
-/// directory.
+/// The path to pass to the system for a child with another working directory. Linux resolves it relative to that directory.
 pub fn launch_path(program: OsString, _cwd: &Path) -> OsString {
     program
 }
@@ -128,8 +126,7 @@ fn listed_children() -> Option<Vec<u32>> {
         let task = task.ok()?;
         match fs::read_to_string(task.path().join("children")) {
             Ok(list) => children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
-            // Another thread may have ended, which leaves its children to the remaining threads. The main thread
-            // cannot.
+            // Another thread may have ended, which leaves its children to the remaining threads. The main thread cannot.
             Err(_) if task.file_name() != own.to_string().as_str() => {}
             Err(_) => return None,
         }

@@ -1,5 +1,4 @@
-//! macOS: lists processes with `libproc`. The kernel gives orphans to launchd, and hides the environment of system
-//! programs.
+//! macOS: lists processes with `libproc`. The kernel gives orphans to launchd, and hides the environment of system programs.
 
 use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::fs::{File, Metadata};

@@ -85,8 +85,7 @@ pub fn executable_of(_pid: u32) -> Option<PathBuf> {
     None
 }
 
-/// The path to pass to the system for a child with another working directory. It is resolved relative to that
-/// directory.
+/// The path to pass to the system for a child with another working directory. It is resolved relative to that directory.
 pub fn launch_path(program: OsString, _cwd: &Path) -> OsString {
     program
 }

@@ -1,8 +1,7 @@
 //! Parses the macOS kernel's answer to a request for the arguments of a process (`KERN_PROCARGS2`).
 
 /// The environment entries in such an answer. The answer consists of the number of arguments, the path of the
-/// executable, padding, the arguments, and the environment. Each entry ends with a zero byte, and an empty entry ends
-/// the environment.
+/// executable, padding, the arguments, and the environment. Each entry ends with a zero byte, and an empty entry ends the environment.
 pub fn environment(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (count, rest) = answer.split_first_chunk::<4>().map_or((0, &[][..]), |(count, rest)| (i32::from_ne_bytes(*count), rest));
     let after_path = rest.iter().position(|byte| *byte == 0).map_or(&[][..], |end| &rest[end..]);

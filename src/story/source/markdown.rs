@@ -106,8 +106,7 @@ fn check_box(line: &str, offset: usize, fenced: bool) -> Option<CheckBox<'_>> {
     let inner_at = offset + line.len() - brackets.len() + 1;
     let at = inner_at + if mark.is_empty() { 0 } else { inner.find(mark)? };
     let length = if mark.is_empty() { inner.chars().next().map_or(0, char::len_utf8) } else { mark.len() };
-    // `[1]` and `[a]` are references. `openspec` counts them as boxes, so they are returned, but they are never
-    // changed.
+    // `[1]` and `[a]` are references. `openspec` counts them as boxes, so they are returned, but they are never changed.
     let foreign = mark.chars().any(|c| c.is_alphanumeric()) && !mark.eq_ignore_ascii_case("x");
     let fenced = fenced || foreign;
     Some(CheckBox { indent, fenced, done: mark == "x" || mark == "X", mark: at..at + length, text: rest.trim() })

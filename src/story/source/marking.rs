@@ -1,5 +1,4 @@
-//! Updates the marks in a source after a story has landed: marks the story as done and restores the marks of other
-//! stories.
+//! Updates the marks in a source after a story has landed: marks the story as done and restores the marks of other stories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,5 +1,4 @@
-//! Reads an OpenSpec change: the groups in `tasks.md` are stories; proposal, design and scenarios go into their
-//! prompts.
+//! Reads an OpenSpec change: the groups in `tasks.md` are stories; proposal, design and scenarios go into their prompts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -176,8 +176,16 @@ fn the_committed_pages_are_the_generated_ones() {
 #[test]
 fn every_page_has_examples() {
     for (name, text) in pages() {
-        // git-ralph types the command of a worker, not the user.
-        assert!(text.contains(".SH EXAMPLES\n") || name == "git-ralph-worker.1", "{name}");
+        assert!(text.contains(".SH EXAMPLES\n"), "{name}");
+    }
+}
+
+#[test]
+fn no_page_has_a_section_twice() {
+    for (name, text) in pages() {
+        let sections: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        let once: std::collections::BTreeSet<&str> = sections.iter().copied().collect();
+        assert_eq!(once.len(), sections.len(), "{name}: {sections:?}");
     }
 }
 

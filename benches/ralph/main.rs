@@ -9,6 +9,7 @@ mod gauge;
 mod instructions;
 mod output;
 mod player;
+mod report;
 mod rollback;
 mod sandbox;
 mod scale;
@@ -57,7 +58,7 @@ const FULL: Size = Size {
 };
 
 /// What measures a group of rows.
-const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 10] = [
+const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 11] = [
     story::measure,
     rollback::measure,
     output::measure,
@@ -66,6 +67,7 @@ const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 10] = [
     ends::measure,
     workspaces::measure,
     sandbox::measure,
+    report::measure,
     instructions::measure,
     simulation::measure,
 ];

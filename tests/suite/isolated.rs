@@ -276,7 +276,7 @@ fn workspaces_are_never_made_inside_a_repository_or_over_something_else() {
         let option = format!("ralph.workspaceDir={dir}");
         let output = world.command("git", &["-c", &option, "ralph", "start", "work", "--isolate", "--", "true"]).output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && words.contains("inside of the repository"), "{words}");
+        assert!(output.status.code() == Some(2) && words.contains("inside the repository"), "{words}");
     }
     fs::create_dir_all(world.outside("repo.ralph/work")).unwrap();
     fs::write(world.outside("repo.ralph/work/precious"), "mine").unwrap();

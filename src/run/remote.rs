@@ -219,8 +219,9 @@ pub(super) fn elsewhere(learnings: Learnings) -> Learnings {
     Learnings { file: LEARNINGS.to_owned(), ..learnings }
 }
 
-/// How an agent on another machine ended, given how its runner ended, the pushed result, and how many bytes of its output have arrived. The
-/// result decides, unless git-ralph ended the agent itself, because the connection may break after everything is done.
+/// How an agent on another machine ended, given how its runner ended, the pushed result, and how many bytes of its output have arrived. If
+/// git-ralph ended the agent itself, the runner's end counts. Otherwise the result decides, because the connection may break after
+/// everything is done.
 fn how_it_ended(runner: Exit, result: Result<&RemoteResult, &str>, heard: u64) -> Exit {
     match (runner, result) {
         (exit @ (Exit::TimedOut { .. } | Exit::Stalled { .. } | Exit::Interrupted), _) | (exit @ Exit::Lingered, Ok(_)) => exit,

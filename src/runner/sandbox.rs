@@ -13,7 +13,7 @@ use crate::process::Program;
 pub const BWRAP: &str = "bwrap";
 
 /// Directories that are empty and private in the sandbox. They hold sockets of terminal multiplexers, the session bus, container daemons
-/// and agents that hold keys. A process that could reach those could act outside of the sandbox.
+/// and key agents such as `ssh-agent`. A process that could reach those could act outside of the sandbox.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
 /// Paths in private directories that are needed nevertheless: for looking up host names, and for programs on NixOS.

@@ -89,9 +89,6 @@ impl Agent {
     }
 
     /// Finds the agent's program, so that a missing one is reported before anything is written.
-    ///
-    /// # Errors
-    /// If there is no such program.
     pub fn find(&self, environment: &Environment, top: &Path) -> Result<Option<PathBuf>> {
         let Some(program) = self.first_program() else { return Ok(None) };
         match which::which_in(program, Some(environment.path()), top) {

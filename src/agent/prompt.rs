@@ -132,9 +132,6 @@ pub struct Prompt<'a> {
 
 impl Prompt<'_> {
     /// Renders the prompt.
-    ///
-    /// # Errors
-    /// If the template cannot be rendered.
     pub fn render(&self) -> Result<String> {
         let mut environment = Environment::new();
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);

@@ -8,9 +8,6 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Opens a file with the user's editor command. Returns whether it exited successfully.
-///
-/// # Errors
-/// If it cannot be started.
 pub async fn edit(command: &str, env: Vec<(OsString, OsString)>, cwd: &Path, file: &Path) -> io::Result<bool> {
     #[expect(clippy::disallowed_methods, reason = "the one door to commands")]
     let mut shell = Command::new("sh");

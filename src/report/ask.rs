@@ -79,9 +79,6 @@ pub enum Likely {
 }
 
 /// Asks how to finish a run.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Result<Answer<Finish>> {
     let items = vec![choices.cleanup, choices.keep, "later    leave the run open; continue with git ralph resume".to_owned()];
     let first = match likely {
@@ -93,9 +90,6 @@ pub async fn completion(prompt: String, choices: Choices, likely: Likely) -> Res
 }
 
 /// Asks what to do with an open run.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
     let items = vec![
         "resume      continue where it stopped".to_owned(),
@@ -107,9 +101,6 @@ pub async fn open_run(change: &str) -> Result<Answer<OpenRun>> {
 }
 
 /// Asks where the stories of a new change are. "None of these" means a template.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn which_source(mut sources: Vec<String>) -> Result<Answer<Option<String>>> {
     let names = sources.clone();
     sources.push("none of these: write a commented template".to_owned());
@@ -121,9 +112,6 @@ pub async fn which_source(mut sources: Vec<String>) -> Result<Answer<Option<Stri
 }
 
 /// Asks for one of several changes.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn which_change(names: Vec<String>) -> Result<Answer<String>> {
     let answer = select("Which change?".to_owned(), names.clone()).await?;
     Ok(match answer {
@@ -144,17 +132,11 @@ impl Answer<usize> {
 }
 
 /// Asks whether to really do something; the default is no.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn sure(prompt: String) -> Result<Answer<()>> {
     confirm(prompt, false).await
 }
 
 /// Asks whether to accept a proposal; the default is yes.
-///
-/// # Errors
-/// If the terminal cannot be used.
 pub async fn agreed(prompt: String) -> Result<Answer<()>> {
     confirm(prompt, true).await
 }

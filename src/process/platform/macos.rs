@@ -59,7 +59,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
 /// The ids of all processes.
 pub fn processes() -> impl Iterator<Item = u32> {
     #[expect(unsafe_code, reason = "libproc has no safe interface")]
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let list = |buffer: *mut c_void, size: c_int| unsafe { libc::proc_listallpids(buffer, size) };
     pids(list).into_iter()
 }
@@ -68,7 +68,7 @@ pub fn processes() -> impl Iterator<Item = u32> {
 pub fn own_children() -> Option<Vec<u32>> {
     let own = std::process::id().cast_signed();
     #[expect(unsafe_code, reason = "libproc has no safe interface")]
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let list = |buffer: *mut c_void, size: c_int| unsafe { libc::proc_listchildpids(own, buffer, size) };
     Some(pids(list))
 }
@@ -115,7 +115,7 @@ fn open_files(pid: u32) -> Vec<OpenFile> {
 #[expect(unsafe_code, reason = "libproc has no safe interface")]
 fn descriptors(pid: u32) -> Vec<libc::proc_fdinfo> {
     let each = size_of::<libc::proc_fdinfo>();
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let list = |buffer: *mut c_void, size| unsafe { libc::proc_pidinfo(pid.cast_signed(), libc::PROC_PIDLISTFDS, 0, buffer, size) };
     let expected = usize::try_from(list(ptr::null_mut(), 0)).unwrap_or(0) / each;
     let mut found: Vec<libc::proc_fdinfo> = Vec::with_capacity(expected + 64);
@@ -159,12 +159,12 @@ fn arguments(pid: u32) -> Option<Vec<u8>> {
     let mut limit: c_int = 0;
     let mut size = size_of::<c_int>();
     let mut name = [libc::CTL_KERN, libc::KERN_ARGMAX];
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let asked = unsafe { libc::sysctl(name.as_mut_ptr(), 2, (&raw mut limit).cast(), &raw mut size, ptr::null_mut(), 0) };
     let mut answer = vec![0; usize::try_from(limit).ok().filter(|limit| asked == 0 && *limit > 0)?];
     let mut size = answer.len();
     let mut name = [libc::CTL_KERN, libc::KERN_PROCARGS2, pid.cast_signed()];
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let asked = unsafe { libc::sysctl(name.as_mut_ptr(), 3, answer.as_mut_ptr().cast(), &raw mut size, ptr::null_mut(), 0) };
     answer.truncate(size);
     (asked == 0).then_some(answer)
@@ -186,7 +186,7 @@ pub fn name_of(pid: u32) -> String {
 pub fn executable_of(pid: u32) -> Option<PathBuf> {
     let mut path = vec![0_u8; usize::try_from(libc::PROC_PIDPATHINFO_MAXSIZE).ok()?];
     let size = u32::try_from(path.len()).ok()?;
-    // SAFETY: the call writes no more bytes than it is told that there is room for.
+    // SAFETY: the call writes no more bytes than the given size.
     let length = unsafe { libc::proc_pidpath(pid.cast_signed(), path.as_mut_ptr().cast(), size) };
     path.truncate(usize::try_from(length).ok().filter(|length| *length > 0)?);
     Some(PathBuf::from(OsString::from_vec(path)))

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::Branch;
 use crate::error::Problem;
-use crate::git::{Head, Oid, RefList, RefUpdate, Repo};
+use crate::git::{Head, Oid, RefList, RefUpdate, Repo, stale};
 use crate::names::{BRANCHES, Names, REFS};
 use crate::shell_word::quoted;
 use crate::workspace::{FirstLook, Notice, Workspace, has_looked, under_way_problem};
@@ -77,6 +77,20 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
             Problem::refused(format!("'{}' is checked out here, but no run of it is open", names.short_branch()))
                 .hint("git switch -   to return to the branch that you were on before")
         );
+    }
+    Ok(())
+}
+
+/// Refuses, having touched nothing, while another git process works on the index of this work tree: moving HEAD would make it fail.
+///
+/// # Errors
+/// A [`Problem`] that says so.
+pub fn check_index_is_free(repo: &Repo) -> Result<()> {
+    let lock = repo.place.git_dir.join("index.lock");
+    if stale::is_held(&lock) {
+        let problem =
+            Problem::refused(format!("another git process holds {}; it may be a git commit whose editor is open", lock.display()));
+        bail!(problem.hint("git ralph start --isolate   to start now, in a private clone"));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ mod roll_back;
 mod undo;
 
 pub use adopt::Adopted;
-pub use begin::{Beginning, Begun, has_begun, preflight};
+pub use begin::{Beginning, Begun, check_index_is_free, has_begun, preflight};
 pub use bring_home::HomePlan;
 pub use gather::Gathered;
 pub use isolated::{ByHand, CloneAttempt, Saved, SavedEdits};

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::session::{brief, needs_isolation, plan, reporter, take_up, work};
 use super::{fence, resume};
 use crate::agent::Agent;
-use crate::branch::{dry_run, has_begun, preflight};
+use crate::branch::{check_index_is_free, dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
 use crate::config::{Advice, AgentChoice, Environment, Flags, SandboxMode, Settings, unedited};
 use crate::error::{ExitStatus, Problem};
@@ -78,6 +78,9 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
         Old::Cancel => return Ok(ExitStatus::NotPossible),
     };
     preflight(&context.repo, &Names::new(&name)).await?;
+    if isolation.is_none() {
+        check_index_is_free(&context.repo)?;
+    }
     let new = NewRun { flags, anonymous: context.anonymous, workspaces: isolation };
     let open = OpenRun::begin(context.site(), &loaded, new, reporter, lock).await?;
     work(&context, open, &planned, loaded, &args.run).await

@@ -1,6 +1,6 @@
-//! Lock files that dead processes left: moved aside, never just deleted, and only if nobody has them open.
+//! Lock files that dead processes left: moved aside, never just deleted, and only if no living process may own them.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 
+use super::Spot;
 use crate::free_name::free_name;
-use crate::process::holders_of;
+use crate::process::{directories_of, holders_of};
 
 /// A lock this new may belong to a process that is about to open it.
 const YOUNG: Duration = Duration::from_secs(2);
@@ -27,11 +28,36 @@ pub fn named_in(stderr: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn is_stale(lock: &Path) -> bool {
     let Ok(meta) = fs::metadata(lock) else { return false };
-    let age = meta.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
     // We see what processes of ours have open; only root sees it of others.
     let user = geteuid();
     let is_visible = user.is_root() || meta.uid() == user.as_raw();
-    is_visible && age.is_some_and(|age| age >= YOUNG) && holders_of(lock).is_some_and(|holders| holders.is_empty())
+    is_visible
+        && is_old(&meta)
+        && holders_of(lock).is_some_and(|holders| holders.is_empty())
+        && !directories_of(is_git).any(|dir| leads_to(&dir, lock))
+}
+
+/// Whether a living process has held a lock for longer than git needs to write a file, such as `git commit` while its editor is open.
+#[must_use]
+pub fn is_held(lock: &Path) -> bool {
+    fs::metadata(lock).is_ok_and(|meta| is_old(&meta)) && !is_stale(lock)
+}
+
+fn is_old(lock: &Metadata) -> bool {
+    lock.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age >= YOUNG)
+}
+
+/// Whether a program of that name may be the owner of a lock. git closes a lock file that it still owns, for example `index.lock` while
+/// the editor of `git commit` is open.
+fn is_git(name: &str) -> bool {
+    name == "git" || name.starts_with("git-") && name != "git-ralph"
+}
+
+/// Whether a git that works in this directory may own the lock: an `index.lock` belongs to one work tree, other locks to all of them.
+fn leads_to(dir: &Path, lock: &Path) -> bool {
+    let Some(home) = lock.parent().and_then(|parent| parent.canonicalize().ok()) else { return false };
+    let is_owner = |spot: Spot| if lock.ends_with("index.lock") { home == spot.git_dir } else { home.starts_with(&spot.common_dir) };
+    dir.starts_with(&home) || Spot::above(dir).is_some_and(is_owner)
 }
 
 /// Moves a lock into `dir`, under a name that is free there.

@@ -31,5 +31,5 @@ pub use pager::page;
 pub use platform::{MISSING, path_of, umask};
 pub use spawn::{Program, on_path};
 pub use supervise::{Flow, Place, Stream, Supervised, Watch, supervise};
-pub use survivors::{Trail, end, holders_of, is_alive, is_below, lockers_of, record_groups_in, recorded_groups};
+pub use survivors::{Trail, directories_of, end, holders_of, is_alive, is_below, lockers_of, record_groups_in, recorded_groups};
 pub use suspend::Suspension;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::adoption;
 use super::identity::Identity;
-use super::platform::{LISTS_PROCESSES, Stat, has_entry, has_locked, has_open, is_in_namespace, name_of, processes, session_of};
+use super::platform::{LISTS_PROCESSES, Stat, cwd_of, has_entry, has_locked, has_open, is_in_namespace, name_of, processes, session_of};
 
 /// SIGKILL takes effect only when the process gets to run.
 const LAST_GASP: Duration = Duration::from_secs(2);
@@ -175,6 +175,13 @@ pub fn recorded_groups(text: &str) -> Vec<u32> {
 pub fn holders_of(path: &Path) -> Option<Vec<u32>> {
     let Ok(wanted) = fs::metadata(path) else { return Some(Vec::new()) };
     LISTS_PROCESSES.then(|| others().filter(|pid| has_open(*pid, &wanted)).collect())
+}
+
+/// The working directories of the living processes with a program name that `is_wanted` accepts, but for this process and its own
+/// children.
+pub fn directories_of(is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
+    let is_foreign = |pid: &u32| Stat::of(*pid).is_some_and(|stat| !stat.has_ended && stat.parent != std::process::id());
+    others().filter(move |pid| is_wanted(&name_of(*pid)) && is_foreign(pid)).filter_map(cwd_of)
 }
 
 /// The processes other than this one that hold a lock on the file, as far as the system tells. A process that only

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use crate::support::{COMPLETE, World, moving_main};
+use crate::support::{COMPLETE, World, moving_main, which};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
@@ -127,6 +128,31 @@ fn locks_left_by_dead_processes_stop_nobody() {
         world.ralph(&["abort"]).code(0);
         assert_eq!(world.branch(), "main", "{lock}");
     }
+}
+
+#[test]
+fn a_commit_whose_editor_is_open_keeps_its_lock_and_an_in_place_start_is_refused() {
+    if World::is_in_place_only("an isolated run leaves the user's index and HEAD alone") {
+        return;
+    }
+    let world = World::new();
+    world.stories(1, "");
+    world.agent(COMPLETE);
+    let (open, close) = (world.outside("open"), world.outside("close"));
+    let waits = format!("touch {}; while ! test -e {}; do sleep 0.05; done; echo mine >\"$1\"", open.display(), close.display());
+    let editor = world.program("slow-editor", &waits);
+    world.write("README", "committed\n");
+    let mut commit = world.command(&which("git"), &["commit", "-qa"]).env("GIT_EDITOR", editor).spawn().unwrap();
+    world.wait_for("the editor", || open.exists());
+    let lock = world.path(".git/index.lock");
+    let minute_ago = SystemTime::now() - Duration::from_secs(60);
+    fs::File::open(&lock).unwrap().set_modified(minute_ago).unwrap();
+    world.start(&[]).code(2).says("another git process holds");
+    assert!(lock.exists() && world.branch() == "main");
+    fs::write(close, "").unwrap();
+    assert!(commit.wait().unwrap().success());
+    assert_eq!(world.subjects("main"), ["mine", "first"]);
+    world.start(&[]).code(0);
 }
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees whether any process has a lock file open")]

@@ -289,7 +289,12 @@ const TABLE: &[(&str, &str, &str)] = &[
         "operations_left_under_way_are_moved_aside",
     ),
     ("leaves a rebase with an autostash", "the autostash is in the rescue ref", "an_autostash_of_a_rebase_left_under_way_is_kept"),
-    ("leaves lock files", "moved aside if no process has them open", "locks_left_by_dead_processes_stop_nobody"),
+    ("leaves lock files", "moved aside if no living process may own them", "locks_left_by_dead_processes_stop_nobody"),
+    (
+        "the user has the editor of `git commit` open, which keeps `index.lock`",
+        "the lock is left alone; a start in place is refused",
+        "a_commit_whose_editor_is_open_keeps_its_lock_and_an_in_place_start_is_refused",
+    ),
     (
         "edits `.git/config`, hooks or `info/`, then fails",
         "restored; the agent's versions are in the run's directory",

@@ -181,6 +181,13 @@ pub fn name_of(pid: u32) -> String {
     path.file_name().unwrap_or(OsStr::new("process")).to_string_lossy().into_owned()
 }
 
+/// The working directory of a process; none if we may not see it.
+pub fn cwd_of(pid: u32) -> Option<PathBuf> {
+    let paths: libc::proc_vnodepathinfo = pid_info(pid, libc::PROC_PIDVNODEPATHINFO, 0)?;
+    let bytes = paths.pvi_cdir.vip_path.as_flattened().iter().map(|byte| byte.cast_unsigned());
+    Some(PathBuf::from(OsString::from_vec(bytes.take_while(|byte| *byte != 0).collect())))
+}
+
 /// The executable that a process runs.
 #[expect(unsafe_code, reason = "libproc has no safe interface")]
 pub fn executable_of(pid: u32) -> Option<PathBuf> {

@@ -25,8 +25,8 @@ mod set_umask;
 use std::ffi::c_short;
 
 pub(super) use system::{
-    LISTS_PROCESSES, executable_of, has_entry, has_locked, has_open, holds, is_in_namespace, launch_path, name_of, own_children, processes,
-    session_of, set_adopter,
+    LISTS_PROCESSES, cwd_of, executable_of, has_entry, has_locked, has_open, holds, is_in_namespace, launch_path, name_of, own_children,
+    processes, session_of, set_adopter,
 };
 pub use system::{MISSING, path_of, umask};
 

@@ -80,6 +80,11 @@ pub fn name_of(_pid: u32) -> String {
     "process".to_owned()
 }
 
+/// The working directory of a process: not known.
+pub fn cwd_of(_pid: u32) -> Option<PathBuf> {
+    None
+}
+
 /// The executable that a process runs: unknown here.
 pub fn executable_of(_pid: u32) -> Option<PathBuf> {
     None

@@ -57,7 +57,7 @@ impl Branch {
         }
         let mut findings = workspace.inspect(&refs, &story.id, attempt, AttemptEnd::Landing, untouched).await?;
         if findings.sparse {
-            return Ok(Landed::Impossible("the attempt turned on sparse checkout, which hides files of the work tree from git".to_owned()));
+            return Ok(Landed::Impossible("the attempt changed sparse checkout, which hides files of the work tree from git".to_owned()));
         }
         let lines = Lines::new(tip, head.as_ref(), base);
         let goes_on_from = self.goes_on_from(&lines, base).await?;

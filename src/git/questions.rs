@@ -285,6 +285,22 @@ impl Repo {
         Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
     }
 
+    /// Whether a commit is in the repository and one of its parents is not.
+    pub async fn lacks_parents(&self, commit: &Oid) -> Result<bool> {
+        // The commit itself names its parents, whatever git takes for the end of history.
+        let answer = self.git.call(["cat-file", "commit", commit.as_str()]).answer().await?;
+        let header = String::from_utf8_lossy(&answer.stdout);
+        let header = header.split("\n\n").next().unwrap_or_default().lines();
+        let parents: BTreeSet<Oid> = header.filter_map(|line| line.strip_prefix("parent ")?.parse().ok()).collect();
+        Ok(answer.code == 0 && !self.missing(&parents).await?.is_empty())
+    }
+
+    /// Whether sparse checkout is on in this work tree.
+    pub async fn is_sparse(&self) -> Result<bool> {
+        let answer = self.git.call(["config", "--type=bool", "core.sparseCheckout"]).answer().await?;
+        Ok(answer.stdout.starts_with(b"true"))
+    }
+
     /// The objects among these that are not in the repository.
     pub async fn missing(&self, oids: &BTreeSet<Oid>) -> Result<BTreeSet<Oid>> {
         let names: String = oids.iter().map(|oid| format!("{oid}\n")).collect();

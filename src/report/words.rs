@@ -668,6 +668,9 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::RefLost { name } => format!("the agent deleted {name} and its objects; it cannot be restored"),
         Notice::RefMovedOn { name, to } => format!("{name} has new commits up to {to}; it is left alone"),
         Notice::RefInTheWay { name, kept } => format!("{name} was in the way of the run's branch; it is saved as {kept}"),
+        Notice::ReplacementRemoved { name, kept } => {
+            format!("{name} appeared during the attempt and makes git show another object; it is removed and saved as {kept}")
+        }
         Notice::StashRestored { gone, taken } => stash_words(*gone, *taken),
         Notice::GitFileChanged { name, before: None } => format!("the agent changed {name} in the git directory"),
         Notice::GitFileChanged { name, before: Some(before) } => {

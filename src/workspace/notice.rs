@@ -79,6 +79,8 @@ pub enum Notice {
     RefOfOthers { name: String, kept: String },
     /// A branch whose name conflicts with the run's own branch was moved.
     RefInTheWay { name: String, kept: String },
+    /// A ref below `refs/replace/` that was not there before an attempt was removed, and is saved.
+    ReplacementRemoved { name: String, kept: String },
     /// Missing stash entries were restored; entries of a failed attempt were removed.
     StashRestored { gone: usize, taken: usize },
     /// A landed attempt changed configuration or hooks; the earlier version was saved.

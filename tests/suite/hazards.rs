@@ -784,15 +784,64 @@ fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
 }
 
 #[test]
-fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept() {
+fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and_its_version_is_kept() {
     let world = World::new();
     world.write(".git/info/exclude", "mine\n");
     world.stories(1, "");
-    world.agent(&format!("echo other >.git/info/exclude; {COMPLETE}"));
+    world.agent(&format!("echo other >.git/info/exclude; echo '* -text' >.git/info/attributes; echo x >other; {COMPLETE}"));
     let kept = world.run_dir().join("moved/1-1/git-dir/info");
-    world.start(&["--finish", "cleanup"]).code(0).says(&format!("its earlier content is saved as {}", kept.display()));
-    assert_eq!(world.read(".git/info/exclude"), "other\n");
-    assert_eq!(fs::read_to_string(kept.join("exclude")).unwrap(), "mine\n");
+    let restored = |name: &str| {
+        format!(
+            "the agent changed info/{name} in the git directory; it is restored, and the agent's version is in {}",
+            kept.join(name).display()
+        )
+    };
+    world.start(&[]).code(0).says(&restored("exclude")).says(&restored("attributes"));
+    assert_eq!((world.read(".git/info/exclude"), world.exists(".git/info/attributes")), ("mine\n".to_owned(), false));
+    assert_eq!(fs::read_to_string(kept.join("exclude")).unwrap(), "other\n");
+    assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work", "other"]), "other", "what the agent excluded lands");
+}
+
+#[test]
+fn grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_removed_and_reported() {
+    let world = World::new();
+    world.write("README", "second\n");
+    world.git(&["commit", "-qam", "second"]);
+    let before = world.git(&["log", "--format=%H %s", "main"]);
+    world.stories(1, "");
+    world.agent(&format!(
+        "echo work >work; tip=$(git rev-parse main); git rev-parse main >.git/shallow; echo $tip >.git/info/grafts
+         git replace $tip $(git commit-tree -m fake $(git write-tree)); {COMPLETE}"
+    ));
+    let out = world.start(&[]).code(0).says("the agent changed shallow in the git directory").says("the agent changed info/grafts");
+    let tip = world.git(&["rev-parse", "main"]);
+    out.says(&format!("refs/replace/{tip} appeared during the attempt"));
+    for file in [".git/shallow", ".git/info/grafts"] {
+        assert!(!world.exists(file), "{file}");
+    }
+    assert!(world.has_ref(&format!("refs/ralph/work/moved/1/1/replace/{tip}")));
+    assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "second", "first"]);
+    world.ralph(&["abort"]).code(0);
+    assert_eq!((world.git(&["log", "--format=%H %s", "main"]), world.git(&["replace", "--list"])), (before, String::new()));
+}
+
+#[test]
+fn an_attempt_that_changes_the_patterns_of_a_users_sparse_checkout_does_not_land() {
+    if World::is_in_place_only("the patterns of a clone are not the user's") {
+        return;
+    }
+    let world = World::new();
+    world.write("in/f", "in\n");
+    world.write("also/f", "also\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["sparse-checkout", "set", "in", "also"]);
+    world.stories(1, "max-retries = 0");
+    world.agent(&format!("git sparse-checkout set in; echo work >in/work; {COMPLETE}"));
+    world.start(&[]).code(1).says("the attempt changed sparse checkout");
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.git(&["sparse-checkout", "list"]), "also\nin");
+    assert_eq!((world.read("also/f"), world.git(&["status", "--porcelain"])), ("also\n".to_owned(), String::new()));
 }
 
 #[test]

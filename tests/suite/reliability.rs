@@ -301,9 +301,19 @@ const TABLE: &[(&str, &str, &str)] = &[
         "configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept",
     ),
     (
-        "overwrites the user's files in `info/`, and lands",
-        "reported; the user's versions are in the run's directory",
-        "rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_kept",
+        "changes `info/exclude` or `info/attributes`, and lands",
+        "restored before the landing; the agent's versions are in the run's directory",
+        "rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and_its_version_is_kept",
+    ),
+    (
+        "plants `shallow`, `info/grafts` or refs below `refs/replace/`, and lands",
+        "removed, saved and reported",
+        "grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_removed_and_reported",
+    ),
+    (
+        "changes the patterns of the user's sparse checkout",
+        "the attempt fails, patterns and files are restored",
+        "an_attempt_that_changes_the_patterns_of_a_users_sparse_checkout_does_not_land",
     ),
     (
         "sets `core.bare`, `core.worktree` or `core.ignoreStat`",

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::guard::HOOKS;
+use super::guard::{HOOKS, INFO, OWN_INFO, SHALLOW};
+use super::mirror::rewrite;
 use crate::free_name::free_name;
+use crate::git::Oid;
 use crate::names::attempt_label;
+use crate::safe_read;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
@@ -63,6 +66,10 @@ const LEFT: [&str; 3] = ["core.sparsecheckout", "core.sparsecheckoutcone", "core
 /// How variables end that name a command in any section, also in those of other programs.
 const COMMANDS: &[&str] = &["cmd", "command", "editor", "helper", "hook", "pager", "prog", "program"];
 
+/// The files in `info/` that change how git sees history and the work tree. `sparse-checkout` is left to the landing, see [`LEFT`].
+const RULES: [&str; 3] = ["attributes", "exclude", "grafts"];
+const SPARSE_PATTERNS: &str = "info/sparse-checkout";
+
 /// Where more keys than these have changed, the file is put back as a whole.
 const FEW: usize = 50;
 
@@ -108,20 +115,70 @@ impl Workspace {
             }
             if name.starts_with("config") {
                 notices.extend(self.put_back_settings(&path, &copy, name, story, &label).await?);
-            } else if name == HOOKS && !self.is_in_work_tree(&path, &kept, name) {
+            } else if name == SHALLOW {
+                notices.extend(self.put_back_shallow(&path, &copy, &label).await?);
+            } else if self.is_in_work_tree(&path, &kept, name) {
+                // The rollback of the work tree includes it.
+            } else if name == HOOKS || name == INFO && path.exists() && !path.is_dir() {
                 notices.push(self.put_back_whole(&path, &copy, name, &label)?);
+            } else if name == INFO {
+                notices.extend(self.put_back_rules(&path, &copy, &label)?);
             }
         }
         Ok(notices)
     }
 
-    /// Whether files are hidden from git that were not before the attempt.
+    /// Restores the files in `info/` that change how git sees history and the work tree.
+    fn put_back_rules(&self, dir: &Path, copies: &Path, label: &str) -> Result<Vec<Notice>> {
+        let changed = RULES.iter().filter(|name| !self.mirror.same(&dir.join(name), &copies.join(name)));
+        changed.map(|name| self.put_back_whole(&dir.join(name), &copies.join(name), &format!("{INFO}/{name}"), label)).collect()
+    }
+
+    /// Restores the list of commits at which history ends. New entries for commits whose parents are not in the repository stay: a
+    /// shallow fetch made them, and without them git could not read what was fetched.
+    async fn put_back_shallow(&self, path: &Path, copy: &Path, label: &str) -> Result<Option<Notice>> {
+        let entries = |file: &Path| -> BTreeSet<String> {
+            let text = if file.is_file() { safe_read::text(file).unwrap_or_default() } else { String::new() };
+            text.lines().map(str::to_owned).collect()
+        };
+        let (before, now) = (entries(copy), entries(path));
+        let mut wanted = before.clone();
+        for entry in now.difference(&before) {
+            if let Ok(commit) = entry.parse::<Oid>()
+                && self.repo.lacks_parents(&commit).await?
+            {
+                wanted.insert(entry.clone());
+            }
+        }
+        if wanted == now {
+            return Ok(None);
+        }
+        let notice = self.put_back_whole(path, copy, SHALLOW, label)?;
+        if wanted != before {
+            let text: String = wanted.iter().map(|entry| format!("{entry}\n")).collect();
+            rewrite(path, text.as_bytes())?;
+        }
+        Ok(Some(notice))
+    }
+
+    /// Whether files are hidden from git that were not before the attempt, or the other way round.
     pub(in crate::workspace) async fn sparse_differs(&self) -> Result<bool> {
         let kept = self.guard_dir().join("git-dir");
+        let patterns = self.repo.place.git_dir.join(SPARSE_PATTERNS);
+        let is_linked = self.repo.place.git_dir != self.repo.place.common_dir;
+        let copy = kept.join(if is_linked { OWN_INFO } else { INFO }).join("sparse-checkout");
+        if kept.exists() && !self.mirror.same(&patterns, &copy) && self.repo.is_sparse().await? {
+            return Ok(true);
+        }
         for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
-            let (copy, key) = (kept.join(name), "core.sparseCheckout");
-            if !self.mirror.same(&path, &copy) && self.repo.setting_in(&copy, key).await? != self.repo.setting_in(&path, key).await? {
-                return Ok(true);
+            let copy = kept.join(name);
+            if self.mirror.same(&path, &copy) {
+                continue;
+            }
+            for key in ["core.sparseCheckout", "core.sparseCheckoutCone"] {
+                if self.repo.setting_in(&copy, key).await? != self.repo.setting_in(&path, key).await? {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)

@@ -10,7 +10,9 @@ use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
 /// Namespaces of refs that are the user's own work. Remote-tracking refs are not guarded, because a fetch brings them back.
-const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
+const OWNED: [&str; 4] = ["refs/heads/", "refs/tags/", "refs/notes/", REPLACED];
+/// Refs by which git shows another object in the place of one.
+const REPLACED: &str = "refs/replace/";
 
 /// The refs before and after one attempt.
 pub(super) struct Comparison<'a> {
@@ -29,6 +31,12 @@ impl Workspace {
                 Some(target) => self.compare_symbolic(was, target, refs, findings).await?,
                 None => self.compare_ref(was, refs, findings).await?,
             }
+        }
+        for planted in refs.now.below(REPLACED).filter(|entry| refs.before.entry(&entry.name).is_none()) {
+            let (name, kept) = (planted.name.clone(), self.names.moved(refs.story, refs.attempt, &planted.name));
+            findings.updates.push(RefUpdate::Set { name: kept.clone(), to: planted.oid.clone() });
+            findings.updates.push(RefUpdate::Delete { name: name.clone(), from: planted.oid.clone() });
+            findings.notices.push(Notice::ReplacementRemoved { name, kept });
         }
         let known = |name: &String| refs.before.broken().contains(name) || refs.before.entry(name).is_some() || self.names.owns(name);
         let broken = refs.now.broken().iter().filter(|name| !known(name));

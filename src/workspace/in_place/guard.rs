@@ -17,6 +17,10 @@ use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
 pub(super) const HOOKS: &str = "hooks";
+pub(super) const INFO: &str = "info";
+/// The copy of the directory `info` of a linked work tree.
+pub(super) const OWN_INFO: &str = "own-info";
+pub(super) const SHALLOW: &str = "shallow";
 
 /// The most commits that get a ref each: refs are listed before and after every attempt.
 const MOST_PINS: usize = 64;
@@ -235,10 +239,10 @@ impl Workspace {
             (common.join("config"), "config"),
             (own.join("config.worktree"), "config.worktree"),
             (common.join(ALTERNATES), ALTERNATES_COPY),
-            (common.join("shallow"), "shallow"),
+            (common.join(SHALLOW), SHALLOW),
         ];
-        for (dir, name) in [(common.join(HOOKS), HOOKS), (common.join("info"), "info"), (own.join("info"), "own-info")] {
-            if name != "own-info" || own != common {
+        for (dir, name) in [(common.join(HOOKS), HOOKS), (common.join(INFO), INFO), (own.join(INFO), OWN_INFO)] {
+            if name != OWN_INFO || own != common {
                 files.push((dir, name));
             }
         }

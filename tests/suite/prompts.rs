@@ -23,8 +23,8 @@ fn the_completion_choice_describes_both_and_names_the_original_branch() {
     let world = world();
     let mut screen = start(&world);
     screen.wait_for("How should the run be completed?");
-    screen.wait_for("cleanup  back to main, everything as uncommitted changes, ralph/work deleted");
-    screen.wait_for("keep     stay on ralph/work with its checkpoints, main untouched");
+    screen.wait_for("cleanup  back to main, all changes uncommitted; delete ralph/work");
+    screen.wait_for("keep     stay on ralph/work with its checkpoints; main is not changed");
     screen.press(ENTER);
     assert_eq!(screen.end().0, 0);
     assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), "?? new".to_owned()));

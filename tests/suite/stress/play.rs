@@ -209,7 +209,7 @@ impl<'a> Stage<'a> {
     /// The last command was refused: only a cleanup that conflicts with a moved original may be, or one that finds HEAD elsewhere while
     /// an attempt is still to be judged. The user does what the hint says.
     fn give_in(&mut self) -> Result<(), String> {
-        if self.told.contains("git ralph resume work   if the agent left it so") {
+        if self.told.contains("git ralph resume work   if the agent switched branches") {
             self.ralph(Command::Work);
             if let Some(last) = self.plan.steps.last() {
                 self.ralph(last.command);

@@ -165,7 +165,7 @@ fn the_places_of_xdg_are_honoured_and_a_home_is_needed() {
     ralph(&world, program, &env, &["setup"]).code(0).says(&format!("fpath=({}/zsh/site-functions $fpath)", data.display()));
     assert!(data.join("man/man1/git-ralph.1").is_file() && config.join("fish/completions/git-ralph.fish").is_file());
     assert!(tree(&world.outside("home")).is_empty());
-    ralph(&world, program, &[("HOME", "")], &["setup"]).code(128).says("HOME is not set").says("hint: git ralph setup --prefix <dir>");
+    ralph(&world, program, &[("HOME", "")], &["setup"]).code(128).says("HOME is not set").says("hint: git ralph setup --prefix /usr/local");
 }
 
 #[test]

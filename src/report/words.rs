@@ -106,14 +106,12 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             plain(format!("your staged changes differ from the work tree; they are saved as {}", adopted(base, state)))
         }
         Event::EditsAdopted { files, .. } => plain(format!("your edits ({}) go into the next checkpoint", count(*files, "file"))),
-        Event::IdentityMissing {} => {
-            warning("no name and email are configured, so commits are made as git-ralph <git-ralph@localhost>".to_owned())
-        }
+        Event::IdentityMissing {} => warning(IDENTITY_MISSING.to_owned()),
         Event::SourceUnreadable { error } => warning(source_unreadable_words(error)),
         Event::StoriesChanged { added, removed, .. } => stories_changed_words(added, removed).into_iter().flat_map(plain).collect(),
         Event::StrayMarks { story, others } => warning(stray_marks_words(story, others)),
         Event::SourcePutBack { story, aside } => warning(source_put_back_words(story, aside)),
-        Event::MarksNotSet { story, error } => warning(format!("{story}: cannot mark the story as done in its source: {}", clean(error))),
+        Event::MarksNotSet { story, error } => warning(marks_not_set_words(story, error)),
         Event::AttemptStarted { story, attempt, title, .. } => {
             let title = if title == story.as_str() { String::new() } else { format!(": {}", clean(title)) };
             plain(format!("{story}{title}, attempt {attempt}"))
@@ -156,7 +154,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
         Event::StoryRetried { story, .. } => plain(format!("{story}: has a fresh set of retries")),
         Event::DoneByHand { story, .. } => plain(format!("{story}: marked as done by hand")),
         Event::ChangeEdited { .. } => plain("your edit of the change file is in effect".to_owned()),
-        Event::RequestRefused { reason, .. } => warning(format!("a request was refused: {}", clean(reason))),
+        Event::RequestRefused { reason, .. } => warning(request_refused_words(reason)),
         Event::StopRequested { how } => plain(stop_words(*how, state).to_owned()),
         Event::LoopEnded { end } => {
             let tone = match end {
@@ -224,6 +222,17 @@ pub(super) fn bytes_words(bytes: u64) -> String {
         n if n < 1_000_000 => format!("{}.{} kB", n / 1_000, n % 1_000 / 100),
         n => format!("{}.{} MB", n / 1_000_000, n % 1_000_000 / 100_000),
     }
+}
+
+/// The warning that commits have no author of the user's.
+pub(super) const IDENTITY_MISSING: &str = "no name and email are configured, so commits are made as git-ralph <git-ralph@localhost>";
+
+pub(super) fn marks_not_set_words(story: &StoryId, error: &str) -> String {
+    format!("{story}: cannot mark the story as done in its source: {}", clean(error))
+}
+
+pub(super) fn request_refused_words(reason: &str) -> String {
+    format!("a request was refused: {}", clean(reason))
 }
 
 pub(super) fn source_unreadable_words(error: &str) -> String {

@@ -7,7 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::git::{Comparison, Oid};
 use crate::process::Exit;
-use crate::report::words::{Clock, notice_words, source_put_back_words, source_unreadable_words, stray_marks_words};
+use crate::report::words::{
+    Clock, IDENTITY_MISSING, marks_not_set_words, notice_words, request_refused_words, source_put_back_words, source_unreadable_words,
+    stray_marks_words,
+};
 use crate::report::{AttemptView, Chronicle};
 use crate::run::{Conditions, Event, Outcome, Outline, Record, RunState, Usage, Why};
 use crate::story::{Story, StoryId};
@@ -221,8 +224,7 @@ impl History {
         let before = self.state().base.as_ref().map(|base| base.checkpoint.clone());
         let last = self.last().unwrap_or(at);
         self.chronicle.take(record);
-        self.take_run(&record.event, at, last);
-        self.take_attempt(&record.event, at, before);
+        self.take_event(&record.event, at, last, before);
         if let Some(session) = self.sessions.last_mut().filter(|_| self.is_looping) {
             session.to = at;
         }
@@ -237,9 +239,10 @@ impl History {
         }
     }
 
-    /// Handles what an event means for the run as a whole.
+    /// Handles what an event means for the run as a whole or for one attempt. `last` is the time of the record before it, and `before` the
+    /// last checkpoint before it.
     #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
-    fn take_run(&mut self, event: &Event, at: Timestamp, last: Timestamp) {
+    fn take_event(&mut self, event: &Event, at: Timestamp, last: Timestamp, before: Option<Oid>) {
         match event {
             Event::RunStarting { opening } => {
                 self.begin(at);
@@ -263,52 +266,10 @@ impl History {
             Event::SourceUnreadable { error } => self.warn(source_unreadable_words(error)),
             Event::StrayMarks { story, others } => self.warn(stray_marks_words(story, others)),
             Event::SourcePutBack { story, aside } => self.warn(source_put_back_words(story, aside)),
-            Event::MarksNotSet { story, error } => self.warn(format!("{story}: its source was not marked: {error}")),
-            Event::IdentityMissing {} => {
-                self.warn("no identity is configured; commits are made as git-ralph <git-ralph@localhost>".to_owned())
-            }
+            Event::MarksNotSet { story, error } => self.warn(marks_not_set_words(story, error)),
+            Event::IdentityMissing {} => self.warn(IDENTITY_MISSING.to_owned()),
             Event::Noticed { notice } if notice.doubted().is_none() => self.warn(notice_words(notice)),
-            Event::RequestRefused { reason, .. } => self.warn(format!("a request was refused: {reason}")),
-            Event::Noticed { .. }
-            | Event::LeftoverKept { .. }
-            | Event::RunStarted { .. }
-            | Event::CommitsAdopted { .. }
-            | Event::EditsAdopted { .. }
-            | Event::SourceRead { .. }
-            | Event::WorkspaceReady { .. }
-            | Event::AttemptStarted { .. }
-            | Event::AgentEnded { .. }
-            | Event::UsageFound { .. }
-            | Event::GateEnded { .. }
-            | Event::AttemptAccepted { .. }
-            | Event::AttemptQueued { .. }
-            | Event::BatchFailed { .. }
-            | Event::AttemptBeaten { .. }
-            | Event::AttemptRejected { .. }
-            | Event::CheckpointLanded { .. }
-            | Event::AttemptRolledBack { .. }
-            | Event::UndoStarted { .. }
-            | Event::Undone { .. }
-            | Event::PauseEnded { .. }
-            | Event::StoryFailed { .. }
-            | Event::HintGiven { .. }
-            | Event::StorySkipped { .. }
-            | Event::StoryRetried { .. }
-            | Event::DoneByHand { .. }
-            | Event::ChangeEdited { .. }
-            | Event::StopRequested { .. }
-            | Event::LoopEnded { .. }
-            | Event::FinishStarted { .. }
-            | Event::Finished { .. }
-            | Event::AbortStarted {}
-            | Event::Aborted { .. } => {}
-        }
-    }
-
-    /// Handles what an event means for one attempt.
-    #[expect(clippy::too_many_lines, reason = "one arm per event, and nothing else")]
-    fn take_attempt(&mut self, event: &Event, at: Timestamp, before: Option<Oid>) {
-        match event {
+            Event::RequestRefused { reason, .. } => self.warn(request_refused_words(reason)),
             Event::AttemptStarted { story, title, slot, .. } => {
                 let model = self.conditions.as_ref().and_then(|conditions| conditions.model.clone());
                 let detail = Detail::new(at, *slot, model);
@@ -342,20 +303,7 @@ impl History {
             Event::AttemptBeaten { story, .. } => self.land(story, at, Close::Beaten),
             Event::AttemptRejected { story, outcome, .. } => self.edit(story, |detail| {
                 detail.cursor = detail.cursor.max(at);
-                detail.close = match outcome {
-                    Outcome::Blocked { .. } => Close::Blocked,
-                    Outcome::Interrupted
-                    | Outcome::Limited { .. }
-                    | Outcome::Unavailable { .. }
-                    | Outcome::Lost { .. }
-                    | Outcome::NotStarted { .. } => Close::Stopped,
-                    Outcome::Failed { .. }
-                    | Outcome::GateRed { .. }
-                    | Outcome::Vanished { .. }
-                    | Outcome::Abnormal { .. }
-                    | Outcome::Misconfigured { .. }
-                    | Outcome::Unlandable { .. } => Close::Failed,
-                };
+                detail.close = close_of(outcome);
             }),
             Event::AttemptRolledBack { story, .. } => self.edit(story, |detail| {
                 detail.spend(PartKind::Rollback, at);
@@ -364,35 +312,24 @@ impl History {
                     detail.close = Close::Stopped;
                 }
             }),
-            Event::RunStarting { .. }
+            Event::Noticed { .. }
             | Event::LeftoverKept { .. }
             | Event::RunStarted { .. }
-            | Event::RunResumed {}
             | Event::CommitsAdopted { .. }
             | Event::EditsAdopted { .. }
-            | Event::IdentityMissing {}
-            | Event::SourceUnreadable { .. }
             | Event::SourceRead { .. }
-            | Event::SourcePutBack { .. }
-            | Event::StoriesChanged { .. }
-            | Event::StrayMarks { .. }
-            | Event::MarksNotSet { .. }
             | Event::WorkspaceReady { .. }
             | Event::AttemptAccepted { .. }
             | Event::BatchFailed { .. }
             | Event::UndoStarted { .. }
             | Event::Undone { .. }
-            | Event::Noticed { .. }
-            | Event::PauseStarted { .. }
             | Event::PauseEnded { .. }
             | Event::StoryFailed { .. }
             | Event::HintGiven { .. }
             | Event::StorySkipped { .. }
             | Event::StoryRetried { .. }
             | Event::ChangeEdited { .. }
-            | Event::RequestRefused { .. }
             | Event::StopRequested { .. }
-            | Event::LoopStarted { .. }
             | Event::LoopEnded { .. }
             | Event::FinishStarted { .. }
             | Event::Finished { .. }
@@ -475,5 +412,23 @@ impl History {
         if let Some(detail) = self.details.get_mut(story).and_then(|details| details.last_mut()) {
             change(detail);
         }
+    }
+}
+
+/// The outcome of a rejected attempt.
+fn close_of(outcome: &Outcome) -> Close {
+    match outcome {
+        Outcome::Blocked { .. } => Close::Blocked,
+        Outcome::Interrupted
+        | Outcome::Limited { .. }
+        | Outcome::Unavailable { .. }
+        | Outcome::Lost { .. }
+        | Outcome::NotStarted { .. } => Close::Stopped,
+        Outcome::Failed { .. }
+        | Outcome::GateRed { .. }
+        | Outcome::Vanished { .. }
+        | Outcome::Abnormal { .. }
+        | Outcome::Misconfigured { .. }
+        | Outcome::Unlandable { .. } => Close::Failed,
     }
 }

@@ -21,13 +21,13 @@ impl StepRunner<'_> {
     /// The agent of an attempt.
     pub(super) fn agent_program(&self, ground: &Ground, story: &Story, attempt: u32, agent: &Agent, runner: &Runner) -> Launch {
         let program = agent.program(self.child_environment(ground, story, attempt), &ground.workspace.repo.place.top);
-        let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
+        let program = if is_sandboxed(self.settings) { self.in_sandbox(program, runner, ground, None) } else { program };
         self.behind_runner(program, runner, ground, &story.id.as_component(), attempt)
     }
 
     /// A gate of an attempt.
     pub(super) fn gate_program(&self, ground: &Ground, story: &Story, attempt: u32, command: &str, gates: &Gates) -> Launch {
-        let runner = &Runner::new(gates.runner.clone());
+        let runner = &gates.runner();
         let program = shell(command, self.child_environment(ground, story, attempt), ground);
         let message = gates.hooks.then(|| self.message_file(story, attempt));
         let program = if gates.sandbox { self.in_sandbox(program, runner, ground, message) } else { program };
@@ -38,12 +38,8 @@ impl StepRunner<'_> {
     pub(super) fn setup_program(&self, ground: &Ground, command: &str) -> Launch {
         let runner = &Runner::of_setup(self.settings);
         let program = shell(command, self.setup_environment(ground), ground);
-        let program = if self.is_sandboxed() { self.in_sandbox(program, runner, ground, None) } else { program };
+        let program = if is_sandboxed(self.settings) { self.in_sandbox(program, runner, ground, None) } else { program };
         self.behind_runner(program, runner, ground, Placeholders::SETUP, 0)
-    }
-
-    fn is_sandboxed(&self) -> bool {
-        self.settings.sandbox.value == SandboxMode::Bwrap
     }
 
     /// Puts a command into the sandbox. No other function does that. The runner is added outside of it. `file` is writable, too.
@@ -148,6 +144,11 @@ fn shell(command: &str, env: Vec<(OsString, OsString)>, ground: &Ground) -> Prog
 /// descendants, so with a runner, all processes on the machine are searched for the mark.
 pub(super) async fn end_leftovers(trail: &Trail, runner: &Runner, grace: Duration) -> Vec<String> {
     if runner.is_none() { trail.end_after_child(grace).await } else { trail.end(grace).await }
+}
+
+/// Whether agents, gates and setup commands run in the sandbox.
+pub(super) fn is_sandboxed(settings: &Settings) -> bool {
+    settings.sandbox.value == SandboxMode::Bwrap
 }
 
 /// The needs of an agent client in a sandbox.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::child_program::{MARK, end_leftovers, milliseconds};
+use super::child_program::{MARK, end_leftovers, is_sandboxed, milliseconds};
 use super::gate::{self, GateRun};
 use super::step_runner::{Ground, StepRunner};
 use super::{Activity, Event, Outcome, RunDir};
-use crate::config::{SandboxMode, Settings};
+use crate::config::Settings;
 use crate::process::{Exit, Trail, Urgency};
 use crate::runner::Runner;
 use crate::safe_write;
@@ -41,8 +41,14 @@ impl Gates {
             commands,
             hooks: settings.hooks.value,
             runner: Runner::of_gates(settings).words().to_vec(),
-            sandbox: settings.sandbox.value == SandboxMode::Bwrap,
+            sandbox: is_sandboxed(settings),
         }
+    }
+
+    /// The runner that the gates are started with.
+    #[must_use]
+    pub fn runner(&self) -> Runner {
+        Runner::new(self.runner.clone())
     }
 
     /// Whether there are no gates.
@@ -106,7 +112,7 @@ impl StepRunner<'_> {
             gated = gate::run(&launch, limit, grace, &mut stop, log) => gated,
             never = self.pass_stop_on(&handle) => match never {},
         };
-        end_leftovers(&trail, &Runner::new(gates.runner.clone()), grace).await;
+        end_leftovers(&trail, &gates.runner(), grace).await;
         let gated = gated?;
         events.extend(self.left_running(&launch, &gated.ran, story));
         events.push(Event::GateEnded {

@@ -7,9 +7,10 @@ use crate::agent::Agent;
 use crate::config::{Advice, SandboxMode, Settings};
 use crate::error::Problem;
 use crate::process::Program;
+use crate::remote::WorkerRunner;
 use crate::report::{Line, Tone, output};
 use crate::run::{Work, additions, needs_of};
-use crate::runner::{NoSandbox, Sandbox, SandboxPlace, probe};
+use crate::runner::{NoSandbox, Runner, Sandbox, SandboxPlace, probe};
 
 /// Checks that the command and the working directory are visible in the sandbox.
 const TRIAL: &str = "command -v -- \"$1\" >/dev/null || { echo \"$1 cannot be seen in the sandbox\" >&2; exit 1; }";
@@ -22,6 +23,9 @@ pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
     let mode = work.settings.sandbox.value;
     if mode == SandboxMode::Off {
         return Ok(());
+    }
+    if has_worker(&work.settings)? {
+        return go_without(mode, &mut work.settings);
     }
     if work.settings.hooks.value && !work.wants_isolation() {
         bail!(
@@ -47,6 +51,28 @@ pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
             bail!(problem.hint("git ralph doctor   to check it again"));
         }
     };
+    Ok(())
+}
+
+/// What a worker means for a sandbox.
+pub const NOT_ON_WORKERS: &str = "a worker on another machine does not run its agent in a sandbox";
+
+/// Whether the agents run on a worker, where git-ralph has no sandbox for them.
+///
+/// # Errors
+/// A [`Problem`] if the worker's options lack `--hub`.
+pub fn has_worker(settings: &Settings) -> Result<bool> {
+    Ok(WorkerRunner::of(Runner::of_agents(settings).words())?.is_some())
+}
+
+/// Turns the sandbox off for a run with a worker, if the user left the choice to git-ralph.
+fn go_without(mode: SandboxMode, settings: &mut Settings) -> Result<()> {
+    if mode == SandboxMode::Bwrap {
+        let problem = Problem::fatal(NOT_ON_WORKERS).hint("git config ralph.sandbox off");
+        bail!(problem.hint("git ralph start --sandbox=off   for this run only"));
+    }
+    output::message(&Line::new(Tone::Warning, format!("no sandbox: {NOT_ON_WORKERS}")));
+    settings.sandbox.value = SandboxMode::Off;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use super::log::summary;
 use super::report::{page_maker, renew_page};
 use crate::agent::Agent;
 use crate::cli::RunOptions;
-use crate::config::{Bell, Environment, Flags, ReportWhen, SandboxMode};
+use crate::config::{Bell, Environment, Flags, ReportWhen};
 use crate::error::{ExitStatus, Problem};
 use crate::remote::WorkerRunner;
 use crate::report::{
@@ -43,12 +43,6 @@ pub fn plan(context: &Context, loaded: &LoadedChange, change: &Change, flags: &F
         );
     }
     let is_remote = WorkerRunner::of(Runner::of_agents(&settings).words())?.is_some();
-    if is_remote && settings.sandbox.value == SandboxMode::Bwrap {
-        bail!(
-            Problem::fatal("a worker on another machine does not run its agent in a sandbox")
-                .hint(format!("git ralph start --sandbox=off {name}"))
-        );
-    }
     if !is_remote {
         // A worker looks for the agent on its own machine.
         agent.find(&context.environment, &context.repo.place.top)?;

@@ -235,6 +235,24 @@ fn what_a_worker_cannot_do_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn with_a_worker_an_automatic_sandbox_is_off_and_nothing_claims_there_is_one() {
+    let fleet = Fleet::new();
+    let world = &fleet.world;
+    world.stories(1, "");
+    world.program("bwrap", "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"");
+    let out = fleet.start(&["--sandbox=auto"], &["sh", "-c", &format!("echo done >far; {COMPLETE}")]).code(0);
+    let out = out.says("warning: no sandbox: a worker on another machine does not run its agent in a sandbox");
+    assert!(!out.stderr.contains("bubblewrap"), "{}", out.stderr);
+    let started = world.events().into_iter().find(|event| event["event"] == "run-started").unwrap();
+    assert!(!started.to_string().contains("bwrap"), "{started}");
+    world.git(&["config", "ralph.runner", &fleet.runner()]);
+    world.git(&["config", "ralph.sandbox", "auto"]);
+    let doctor = world.ralph(&["doctor"]);
+    assert!(doctor.stdout.contains("a worker on another machine does not run its agent in a sandbox"), "{}", doctor.stdout);
+    assert!(!doctor.stdout.contains("bubblewrap works"), "{}", doctor.stdout);
+}
+
+#[test]
 fn stopping_a_run_ends_the_agent_on_the_other_machine_and_saves_its_work() {
     let fleet = Fleet::new();
     let world = &fleet.world;

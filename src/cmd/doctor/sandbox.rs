@@ -1,7 +1,7 @@
 //! Checks whether the sandbox for agents works here.
 
 use super::super::context::Context;
-use super::super::fence::try_sandbox;
+use super::super::fence::{NOT_ON_WORKERS, has_worker, try_sandbox};
 use crate::config::{Flags, SandboxMode, Settings};
 use crate::report::{Check, Health};
 use crate::runner::NoSandbox;
@@ -13,6 +13,11 @@ pub async fn check(context: &Context) -> Option<Check> {
     // Invalid settings are reported by their own check.
     let settings = Settings::resolve(&Flags::default(), None, &context.config).ok()?;
     let wanted = settings.sandbox.value;
+    // A worker that is set up wrongly is refused by `start`.
+    if has_worker(&settings).unwrap_or(false) && wanted != SandboxMode::Off {
+        let health = if wanted == SandboxMode::Bwrap { Health::Red } else { Health::Note };
+        return Some(Check::new(name, health, NOT_ON_WORKERS).fixed_by("git config ralph.sandbox off"));
+    }
     Some(match (try_sandbox(context, &settings, None).await, wanted) {
         (Ok(()), SandboxMode::Off) => Check::new(name, Health::Green, "bubblewrap works; git ralph start --sandbox uses it"),
         (Ok(()), _) => Check::new(name, Health::Green, "bubblewrap works"),

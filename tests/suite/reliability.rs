@@ -961,6 +961,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("the hub gets a push to another ref", "the hook in [runners](runners.md) refuses it", "a_hub_takes_pushes_below_refs_ralph_only"),
     (
+        "`--sandbox=auto` with a worker",
+        "no sandbox, and a warning that says so",
+        "with_a_worker_an_automatic_sandbox_is_off_and_nothing_claims_there_is_one",
+    ),
+    (
         "a run in place, submodules, filters, a shallow or partial clone",
         "refused before anything is created",
         "what_a_worker_cannot_do_is_refused_before_anything_is_made",

@@ -14,7 +14,7 @@ impl Cost {
 
     /// A price that an agent client reported. A reported price of zero means that the client does not know the price.
     #[must_use]
-    pub fn told(amount: f64) -> Option<Self> {
+    pub fn reported(amount: f64) -> Option<Self> {
         Self::dollars(amount).filter(|cost| cost.0 > 0)
     }
 

@@ -44,7 +44,7 @@ pub async fn run(args: &New, environment: Environment) -> Result<ExitStatus> {
             }
             output::advise(
                 Advice::NextStep,
-                &[format!("git ralph edit {name}   to fill in its stories"), format!("git ralph start {name}   when you have")],
+                &[format!("git ralph edit {name}   to fill in its stories"), format!("git ralph start {name}   to run it")],
             );
             Ok(ExitStatus::Done)
         }

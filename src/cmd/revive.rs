@@ -37,7 +37,7 @@ fn put_right(environment: &Environment) -> Result<Option<Vec<Notice>>> {
     let Some((run, _)) = open else { return Ok(None) };
     let workspace =
         Workspace::in_place(Repo { git, place }, Names::new(&run.change), run.path().to_owned()).with_vault(run.vault().cloned());
-    let mut notices = workspace.restore_footing()?;
+    let mut notices = workspace.restore_essentials()?;
     notices.extend(workspace.restore_config()?);
     Ok(Some(notices))
 }

@@ -102,7 +102,7 @@ impl Known {
                 stories.push(Story::stand_in(id));
             }
         }
-        told(&stories)
+        candidates_of(&stories)
     }
 
     /// The stories of the open run that have a checkpoint.
@@ -114,7 +114,7 @@ impl Known {
         let gone: Vec<Story> = gone.collect();
         stories.extend(gone);
         stories.retain(|story| state.has_landed(&story.id));
-        told(&stories)
+        candidates_of(&stories)
     }
 
     fn stories_of(&self, name: &ChangeName) -> Option<Vec<Story>> {
@@ -137,7 +137,7 @@ impl Known {
     }
 }
 
-fn told(stories: &[Story]) -> Vec<CompletionCandidate> {
+fn candidates_of(stories: &[Story]) -> Vec<CompletionCandidate> {
     let title = |story: &Story| (story.title != story.id.as_str()).then(|| story.title.clone());
     stories.iter().map(|story| candidate(story.id.as_str(), title(story))).collect()
 }

@@ -136,8 +136,8 @@ fn with_words(arg: Arg) -> Arg {
     if words.is_empty() {
         return arg;
     }
-    let told = || words.iter().map(|(word, meaning)| candidate(word, Some((*meaning).to_owned()))).collect();
-    arg.add(ArgValueCandidates::new(told))
+    let described = || words.iter().map(|(word, meaning)| candidate(word, Some((*meaning).to_owned()))).collect();
+    arg.add(ArgValueCandidates::new(described))
 }
 
 /// A candidate with its description.

@@ -186,7 +186,7 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
 /// Why an attempt has failed. If a gate failed, also the end of its output and the command that shows all of it.
 fn rejected_lines(story: &StoryId, attempt: u32, outcome: &Outcome, state: &RunState) -> Vec<Line> {
     let output = match outcome {
-        Outcome::GateRed { output, .. } => gate_lines(story, attempt, output, state),
+        Outcome::GateFailed { output, .. } => gate_lines(story, attempt, output, state),
         _ => Vec::new(),
     };
     let tone = if *outcome == Outcome::Interrupted { Tone::Plain } else { Tone::Failure };
@@ -290,7 +290,7 @@ pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
         Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
         Outcome::Failed { reason } => format!("failed: {}", shorten(&clean(reason))),
         Outcome::Blocked { needs } => format!("is blocked and needs you: {}", shorten(&clean(needs))),
-        Outcome::GateRed { command, exit, .. } => match exit {
+        Outcome::GateFailed { command, exit, .. } => match exit {
             Exit::TimedOut { seconds } => format!("failed: the gate '{}' did not end within {seconds} s", clean(command)),
             _ => format!("failed: the gate '{}' failed", clean(command)),
         },

@@ -101,20 +101,20 @@ pub(super) struct SourceWatch<'a> {
     /// The length and modification time of the file when it was last checked.
     pub seen: Option<(u64, SystemTime)>,
     /// Whether the user has been notified.
-    pub told: bool,
+    pub reported: bool,
 }
 
 impl SourceWatch<'_> {
     /// Notifies the user, once, that the run does not see an edit in the checkout. Calls git only if the file has changed.
     pub async fn look(&mut self, tip: &Oid, branch: &str, reporter: &dyn Reporter) -> Result<()> {
         let now = self.source.stamp();
-        if self.told || now == self.seen {
+        if self.reported || now == self.seen {
             return Ok(());
         }
         self.seen = now;
         let paths = source_edits(self.checkout, &self.source, &self.initial, tip).await?;
         if !paths.is_empty() {
-            self.told = true;
+            self.reported = true;
             reporter.activity(&Activity::SourceEdited { paths: &paths, branch });
         }
         Ok(())

@@ -159,7 +159,7 @@ impl StepRunner<'_> {
         self.pool()?.claim()?;
         let brought = self.collect_cut_short(ground, story, attempt, &task.base.checkpoint).await?;
         let saved = self.branch.save_failed(self.clone_attempt(ground, story, attempt, &task.base.checkpoint)?).await?;
-        if matches!(task.progress.outcome, Some(Outcome::GateRed { .. })) {
+        if matches!(task.progress.outcome, Some(Outcome::GateFailed { .. })) {
             self.report_not_copied(ground).await?;
         }
         let notices = saved.notices.into_iter().map(|notice| Event::Noticed { notice });
@@ -220,7 +220,7 @@ impl StepRunner<'_> {
                 }
                 Some(outcome) => {
                     let (command, output) = match outcome {
-                        Outcome::GateRed { command, output, .. } => (command, output),
+                        Outcome::GateFailed { command, output, .. } => (command, output),
                         other => (format!("{other:?}"), String::new()),
                     };
                     if stacked.len() > 1 {

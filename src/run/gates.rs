@@ -169,6 +169,6 @@ fn outcome(command: String, exit: Exit, output: String) -> Option<Outcome> {
         Exit::Interrupted => Some(Outcome::Interrupted),
         Exit::Lost { message } => Some(Outcome::Lost { message: format!("gate '{command}': {message}") }),
         Exit::NotStarted { message } => Some(Outcome::NotStarted { message: format!("gate '{command}': {message}") }),
-        exit => Some(Outcome::GateRed { command, exit, output }),
+        exit => Some(Outcome::GateFailed { command, exit, output }),
     }
 }

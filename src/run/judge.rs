@@ -16,7 +16,8 @@ pub enum Outcome {
     /// The agent said BLOCKED: it cannot go on without the user.
     Blocked { needs: String },
     /// A gate failed.
-    GateRed { command: String, exit: Exit, output: String },
+    #[serde(rename = "gate-red")]
+    GateFailed { command: String, exit: Exit, output: String },
     /// The agent ended without a promise.
     Vanished {
         /// The agent's last lines.
@@ -66,10 +67,10 @@ impl Outcome {
         match self {
             Outcome::Failed { reason } | Outcome::Unlandable { reason } => Some(Feedback::Failed { reason: reason.clone() }),
             Outcome::Blocked { needs } => Some(Feedback::Blocked { needs: needs.clone() }),
-            Outcome::GateRed { command, exit: Exit::TimedOut { seconds }, output } => {
+            Outcome::GateFailed { command, exit: Exit::TimedOut { seconds }, output } => {
                 Some(Feedback::Gate { command: command.clone(), output: format!("{output}\n(stopped after {})", span(*seconds)) })
             }
-            Outcome::GateRed { command, output, .. } => Some(Feedback::Gate { command: command.clone(), output: output.clone() }),
+            Outcome::GateFailed { command, output, .. } => Some(Feedback::Gate { command: command.clone(), output: output.clone() }),
             Outcome::Abnormal { exit, message: None } => Some(Feedback::Abnormal { how: abnormal(exit) }),
             Outcome::Abnormal { exit, message: Some(message) } => {
                 Some(Feedback::Abnormal { how: format!("{}: {message}", abnormal(exit)) })

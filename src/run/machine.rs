@@ -220,14 +220,14 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitWaits {
     /// If the last error message had a reset time. This ends the waits for a client that keeps reporting a wrong time.
-    pub told: u32,
+    pub announced: u32,
     /// If it had none. This is long enough for a quota that is renewed once per day.
     pub guessed: u32,
 }
 
 impl Default for LimitWaits {
     fn default() -> Self {
-        LimitWaits { told: 10, guessed: 30 }
+        LimitWaits { announced: 10, guessed: 30 }
     }
 }
 
@@ -1254,11 +1254,11 @@ impl RunState {
     /// The end of the loop if a usage limit is not waited for, or not any more.
     fn unwaited_limit(&self, policy: &Policy) -> Option<End> {
         let Some(Pause::Due { why: Why::Limit, until: resets, .. }) = self.pause else { return None };
-        let LimitWaits { told, guessed } = policy.limit_waits;
+        let LimitWaits { announced, guessed } = policy.limit_waits;
         let waits = self.limits.saturating_sub(1);
         match policy.limit_wait {
             LimitWait::Stop => Some(End::UsageLimit { resets }),
-            LimitWait::Wait if waits >= if resets.is_some() { told } else { guessed } => Some(End::StillLimited { waits, resets }),
+            LimitWait::Wait if waits >= if resets.is_some() { announced } else { guessed } => Some(End::StillLimited { waits, resets }),
             LimitWait::Wait => None,
         }
     }

@@ -356,7 +356,7 @@ impl OpenRun {
     fn source_watch<'r>(&self, checkout: &'r Repo, loaded: &LoadedChange) -> Option<SourceWatch<'r>> {
         let path = loaded.file.source.as_deref()?;
         let source = SourcePlace::new(&checkout.place.top, path).with_kind(self.state.source_kind);
-        Some(SourceWatch { checkout, source, initial: self.state.initial.clone()?, seen: None, told: false })
+        Some(SourceWatch { checkout, source, initial: self.state.initial.clone()?, seen: None, reported: false })
     }
 
     /// The change as the run sees it. The source of an isolated run comes from the run's branch.

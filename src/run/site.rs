@@ -49,8 +49,8 @@ impl Site {
                 bail!(Problem::refused(format!("another git ralph (process {pid}) is working in this work tree")).hint("git ralph stop"))
             }
             Err(Holder::Orphans(pids)) if pids.is_empty() => {
-                let told = "processes of a killed run hold its lock, and this system does not say which; end them and try again";
-                bail!(Problem::refused(told).hint(format!("fuser {}", quoted(&path.display().to_string()))))
+                let why = "processes of a killed run hold its lock, and this system does not say which; end them and try again";
+                bail!(Problem::refused(why).hint(format!("fuser {}", quoted(&path.display().to_string()))))
             }
             Err(Holder::Orphans(pids)) => {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();

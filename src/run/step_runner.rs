@@ -332,8 +332,8 @@ impl StepRunner<'_> {
             Step::MakeWorkspace { slot } => self.make_workspace(*slot, &task.base.checkpoint).await,
             Step::LandQueued { .. } => self.land_queued(task).await,
             Step::Queue { story, attempt } => match self.judge_again(task, story, *attempt).await? {
-                Again::Green(before) => Ok([before, self.queue(task, story, *attempt, &self.ground(task.slot)).await?].concat()),
-                Again::Red(events) => Ok(events),
+                Again::Passed(before) => Ok([before, self.queue(task, story, *attempt, &self.ground(task.slot)).await?].concat()),
+                Again::Failed(events) => Ok(events),
             },
             Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } if self.pool.is_some() => {
                 self.roll_back_clone(task, story, *attempt, &self.ground(task.slot)).await
@@ -350,14 +350,14 @@ impl StepRunner<'_> {
                 self.backup.keep().context("cannot link the run's files")?;
                 self.workspace.seal()?;
                 let ended = self.attempt(&self.ground(0), task, *attempt, feedback.as_ref()).await?;
-                let footing = self.workspace.restore_footing().context("cannot put the repository right")?;
+                let repaired = self.workspace.restore_essentials().context("cannot put the repository right")?;
                 let lost = self.backup.restore().context("cannot restore the run's files")?;
                 if lost {
                     // The backup is a hard link, so it has everything that the agent wrote to the file. The records must be checked again.
                     self.workspace.expect_foreign_writes();
                 }
                 let lost = lost.then_some(Notice::StateRestored {});
-                let mut events: Vec<Event> = footing.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
+                let mut events: Vec<Event> = repaired.into_iter().chain(lost).map(|notice| Event::Noticed { notice }).collect();
                 // From here on, nothing that the agent has written to settings, hooks or files of the run influences how its attempt is
                 // judged and landed.
                 events.extend(self.put_steering_back(story, *attempt).await?);
@@ -373,8 +373,8 @@ impl StepRunner<'_> {
                 // The story may have been removed from its source meanwhile. It is done nevertheless.
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
                 match self.judge_again(task, story, *attempt).await? {
-                    Again::Green(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
-                    Again::Red(events) => Ok(events),
+                    Again::Passed(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
+                    Again::Failed(events) => Ok(events),
                 }
             }
             Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.base).await,
@@ -405,21 +405,21 @@ impl StepRunner<'_> {
     async fn judge_again(&self, task: &Task, story: &StoryId, attempt: u32) -> Result<Again> {
         let is_known = self.judged.borrow().contains(&(story.clone(), attempt));
         let Some(text) = task.story.as_ref().filter(|_| !is_known && !task.gates.is_empty() && task.progress.by_hand.is_none()) else {
-            return Ok(Again::Green(Vec::new()));
+            return Ok(Again::Passed(Vec::new()));
         };
         if self.pool.is_none() && self.branch.repo.refs().await?.get(&self.branch.names.branch()) != Some(&task.base.checkpoint) {
             // The attempt has already landed, but the journal lacks the event.
-            return Ok(Again::Green(Vec::new()));
+            return Ok(Again::Passed(Vec::new()));
         }
         let (mut events, outcome) = self.run_gates(&self.ground(task.slot), text, attempt, &task.gates, "").await?;
         if self.pool.is_none() {
             events.extend(self.put_steering_back(story, attempt).await?);
         }
         Ok(match outcome {
-            None => Again::Green(events),
+            None => Again::Passed(events),
             Some(outcome) => {
                 events.push(verdict(story, attempt, Some(outcome)));
-                Again::Red(events)
+                Again::Failed(events)
             }
         })
     }
@@ -547,8 +547,8 @@ impl StepRunner<'_> {
 
 /// The result of judging an attempt again: whether the gates passed or failed.
 enum Again {
-    Green(Vec<Event>),
-    Red(Vec<Event>),
+    Passed(Vec<Event>),
+    Failed(Vec<Event>),
 }
 
 /// The notice about a checkpoint without changes.

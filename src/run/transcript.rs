@@ -119,16 +119,16 @@ mod tests {
 
     use super::*;
 
-    fn told(transcript: &mut Transcript, over: bool) -> Vec<String> {
-        let mut told = Vec::new();
+    fn shown(transcript: &mut Transcript, over: bool) -> Vec<String> {
+        let mut shown = Vec::new();
         let mut each = |said: Said<'_>| {
-            told.push(match said {
+            shown.push(match said {
                 Said::Text(text) => text.to_owned(),
                 Said::Tool { name, target } => format!("> {name} {target}"),
             });
         };
         if over { transcript.rest(&mut each) } else { transcript.more(&mut each) }.unwrap();
-        told
+        shown
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         let mut transcript = Transcript::open(&path, Format::Text).unwrap();
         file.write_all(b"one\ntw").unwrap();
-        assert_eq!(told(&mut transcript, false), ["one"]);
+        assert_eq!(shown(&mut transcript, false), ["one"]);
         file.write_all(b"o\r\nthree").unwrap();
-        assert_eq!(told(&mut transcript, false), ["two"]);
-        assert_eq!(told(&mut transcript, true), ["three"]);
+        assert_eq!(shown(&mut transcript, false), ["two"]);
+        assert_eq!(shown(&mut transcript, true), ["three"]);
     }
 
     #[test]
@@ -152,10 +152,10 @@ mod tests {
         let mut transcript = Transcript::open(&path, Format::Claude).unwrap();
         let line = r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"hello"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}"#;
         file.write_all(&line.as_bytes()[..20]).unwrap();
-        assert_eq!(told(&mut transcript, false), [""; 0]);
+        assert_eq!(shown(&mut transcript, false), [""; 0]);
         file.write_all(&line.as_bytes()[20..]).unwrap();
         file.write_all(b"\n").unwrap();
-        assert_eq!(told(&mut transcript, false), ["hello", "> Bash ls"]);
+        assert_eq!(shown(&mut transcript, false), ["hello", "> Bash ls"]);
     }
 
     #[test]
@@ -164,8 +164,8 @@ mod tests {
         let path = dir.path().join("stdout");
         std::fs::write(&path, "not logged in\nrun /login\n").unwrap();
         let mut transcript = Transcript::open(&path, Format::Claude).unwrap();
-        assert_eq!(told(&mut transcript, false), [""; 0]);
-        assert_eq!(told(&mut transcript, true), ["not logged in", "run /login"]);
+        assert_eq!(shown(&mut transcript, false), [""; 0]);
+        assert_eq!(shown(&mut transcript, true), ["not logged in", "run /login"]);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stdout");
         std::fs::write(&path, "x".repeat(200_000)).unwrap();
-        let pieces = told(&mut Transcript::open(&path, Format::Text).unwrap(), true);
+        let pieces = shown(&mut Transcript::open(&path, Format::Text).unwrap(), true);
         assert_eq!((pieces.len(), pieces.concat().len()), (4, 200_000));
     }
 }

@@ -31,7 +31,7 @@ impl Workspace {
     /// Lists the refs. If the loose files suggest that the agent left git alone, `git add` scans the work tree at the same time.
     /// The listed refs decide whether that scan can be used.
     pub(crate) async fn aftermath(&self, checkpoint: &Oid) -> Result<Aftermath> {
-        let mut notices = self.restore_footing()?;
+        let mut notices = self.restore_essentials()?;
         self.unseal()?;
         notices.extend(self.restore_unreadable_config().await?);
         self.recover_switch().await?;

@@ -54,8 +54,8 @@ impl Workspace {
         let notices = self.copy_nested_at_start()?;
         self.repo.unhide(&self.private_index(), &scene.hidden).await?;
         let seen_all = scene.hidden.is_empty() && scene.words.is_empty();
-        let told = if seen_all { self.snapshot_from_status(&scene.entries, &scene.staged_tree).await? } else { None };
-        let snapshot = match told {
+        let known = if seen_all { self.snapshot_from_status(&scene.entries, &scene.staged_tree).await? } else { None };
+        let snapshot = match known {
             Some(snapshot) => snapshot,
             None => self.snapshot(&scene.staged_tree).await?,
         };

@@ -88,7 +88,7 @@ enum Fate {
 
 /// The files to report to the user, by what happened to them.
 #[derive(Debug, Default)]
-struct Told {
+struct Restored {
     deleted: Vec<String>,
     put_back: Vec<String>,
     edited: Vec<String>,
@@ -196,31 +196,31 @@ impl Workspace {
     pub(crate) fn restore_ignored(&self, wanted: Treatment, label: &str) -> Result<Vec<Notice>> {
         let is_at_start = wanted == Treatment::BackTo(Moment::Start);
         let copies = self.load_copies(if is_at_start { List::Start } else { List::Attempt });
-        let mut told = Told::default();
+        let mut found = Restored::default();
         for (path, copy) in &copies.files {
             let fate = self.fate(path, copy);
             let name = path.display().to_string();
             let from = copy.home.as_ref().map(|home| self.ignored_copy(home, path)).filter(|from| from.symlink_metadata().is_ok());
             match (fate, from, wanted) {
                 (Fate::Same, ..) | (Fate::Changed, None, Treatment::KeepEdits) => {}
-                (_, None, _) => told.lost.push(name),
+                (_, None, _) => found.lost.push(name),
                 (Fate::Gone, Some(from), _) if self.has_place(path, wanted, label)? => {
                     self.put_back(path, &from)?;
-                    told.deleted.push(name);
+                    found.deleted.push(name);
                 }
                 (_, Some(from), Treatment::KeepEdits) => {
                     self.show_copy(path, &from, &copies.label)?;
-                    told.edited.push(name);
+                    found.edited.push(name);
                 }
                 (_, Some(from), Treatment::BackTo(_)) => {
                     self.move_aside(path, label)?;
                     self.put_back(path, &from)?;
-                    told.put_back.push(name);
+                    found.put_back.push(name);
                 }
             }
         }
         let (copies, moved) = (self.ignored_dir().join(&copies.label), self.moved_dir(label));
-        Ok(told.notices(&copies.display().to_string(), &moved.display().to_string()))
+        Ok(found.notices(&copies.display().to_string(), &moved.display().to_string()))
     }
 
     /// The ignored directories that have changed since the start, judged by times because there is no copy to compare with.
@@ -326,7 +326,7 @@ impl List {
     }
 }
 
-impl Told {
+impl Restored {
     fn notices(self, copies: &str, moved: &str) -> Vec<Notice> {
         let mut notices: Vec<Notice> = self.deleted.into_iter().map(|path| Notice::IgnoredRestored { path }).collect();
         if !self.put_back.is_empty() {

@@ -138,7 +138,7 @@ fn signal() -> impl Strategy<Value = Signal> {
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         text().prop_map(|reason| Outcome::Failed { reason }),
-        (text(), exit(), text()).prop_map(|(command, exit, output)| Outcome::GateRed { command, exit, output }),
+        (text(), exit(), text()).prop_map(|(command, exit, output)| Outcome::GateFailed { command, exit, output }),
         text().prop_map(|words| Outcome::Vanished { words }),
         (exit(), option::of(text())).prop_map(|(exit, message)| Outcome::Abnormal { exit, message }),
         text().prop_map(|message| Outcome::Misconfigured { message }),

@@ -227,7 +227,7 @@ impl Play {
         match judge(signal, exit, trouble, "") {
             Verdict::Rejected(outcome) => self.reject(story, attempt, outcome),
             Verdict::Promised if self.current == Way::RedGate => {
-                let outcome = Outcome::GateRed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
+                let outcome = Outcome::GateFailed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
                 self.reject(story, attempt, outcome);
             }
             Verdict::Promised => {
@@ -542,7 +542,7 @@ fn every_play_ends_whatever_happens_again_and_again_forever() {
         for cycle in 0..REPEATED.len().pow(2) {
             let mut play = Play::new(pick(&begin, number, 2), 1);
             play.forever = pick(&REPEATED, cycle, 2);
-            play.policy.limit_waits = LimitWaits { told: 2, guessed: 3 };
+            play.policy.limit_waits = LimitWaits { announced: 2, guessed: 3 };
             let ways = (play.ways.clone(), play.forever.clone());
             let happens = |way: Way| ways.0.contains(&way) || ways.1.contains(&way);
             let (end, landed) = play.run();
@@ -604,7 +604,7 @@ fn a_limit_that_is_there_after_every_wait_ends_the_loop_and_a_resume_tries_again
 #[test]
 fn limits_of_agents_that_work_at_the_same_time_are_waited_for_once() {
     let mut state = opened();
-    let policy = Policy { jobs: 8, limit_waits: LimitWaits { told: 1, guessed: 1 }, ..Policy::default() };
+    let policy = Policy { jobs: 8, limit_waits: LimitWaits { announced: 1, guessed: 1 }, ..Policy::default() };
     let stories: Vec<Story> = (0..8).map(|n| Story::stand_in(&format!("s{n}").parse().unwrap())).collect();
     for story in stories.iter().map(|story| story.id.clone()) {
         state.apply(&Event::AttemptStarted {

@@ -449,7 +449,7 @@ impl Play {
                 match judge(signal, exit, trouble.as_ref(), "") {
                     Verdict::Rejected(outcome) => vec![rejected(outcome)],
                     Verdict::Promised => {
-                        let red = Outcome::GateRed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
+                        let red = Outcome::GateFailed { command: "gate".into(), exit: Exit::Code { code: 1 }, output: String::new() };
                         let mut ways = vec![vec![Event::AttemptAccepted { story: story.clone(), attempt: *attempt }]];
                         ways.extend(world.failures.then(|| rejected(red)));
                         ways.extend(self.truth.is_hurried().then(|| rejected(Outcome::Interrupted)));
@@ -598,7 +598,7 @@ impl Search {
             max_retries: world.max_retries,
             limit: world.limit,
             order: Order::Graph,
-            limit_waits: LimitWaits { told: 1, guessed: 1 },
+            limit_waits: LimitWaits { announced: 1, guessed: 1 },
             ..Policy::default()
         };
         Search { merging: true, world, stories: stories.to_vec(), policy, found: Found::default() }

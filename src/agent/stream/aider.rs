@@ -118,7 +118,7 @@ fn tokens(line: &str) -> Option<Usage> {
             _ => {}
         }
     }
-    usage.cost = cost.and_then(|cost| cost.split(' ').next()?.parse().ok()).and_then(Cost::told);
+    usage.cost = cost.and_then(|cost| cost.split(' ').next()?.parse().ok()).and_then(Cost::reported);
     Some(usage)
 }
 

@@ -87,7 +87,7 @@ fn result(state: &mut StreamState, line: Json<'_>) {
     // A result without token counts still has a cost, which counts towards the budget.
     let tokens = line.at("usage").map_or_else(|| state.usage.clone(), usage);
     let turns = line.at("num_turns").and_then(Json::count);
-    let cost = line.at("total_cost_usd").and_then(Json::number).and_then(Cost::told);
+    let cost = line.at("total_cost_usd").and_then(Json::number).and_then(Cost::reported);
     state.usage = Usage { turns: turns.or(tokens.turns), cost: cost.or(tokens.cost), ..tokens };
     let words = line.text_at(&["result"]).or_else(|| line.text_at(&["error", "message"]));
     let subtype = line.text_at(&["subtype"]).unwrap_or_default();
@@ -122,6 +122,6 @@ mod tests {
     fn the_cost_of_a_result_without_token_counts_is_counted() {
         let mut reader = Reader::new(Format::Claude);
         reader.feed(b"{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"done\",\"total_cost_usd\":0.25}\n", &mut |_| {});
-        assert_eq!(reader.usage().cost, Cost::told(0.25));
+        assert_eq!(reader.usage().cost, Cost::reported(0.25));
     }
 }

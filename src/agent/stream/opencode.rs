@@ -67,6 +67,6 @@ fn usage(part: Json<'_>) -> Usage {
         cached,
         output: count(&["tokens", "output"]).saturating_add(count(&["tokens", "reasoning"])),
         turns: Some(1),
-        cost: part.at("cost").and_then(Json::number).and_then(Cost::told),
+        cost: part.at("cost").and_then(Json::number).and_then(Cost::reported),
     }
 }

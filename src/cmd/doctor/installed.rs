@@ -47,8 +47,8 @@ fn lacking(found: (u32, u32)) -> String {
 
 /// What this system cannot do for a run. Empty if it can do everything.
 pub fn system() -> Vec<Check> {
-    let told = |what: &&str| Check::new("system", Health::Note, format!("on this system git-ralph cannot {what}"));
-    MISSING.iter().map(told).collect()
+    let note = |what: &&str| Check::new("system", Health::Note, format!("on this system git-ralph cannot {what}"));
+    MISSING.iter().map(note).collect()
 }
 
 fn numbers(version: &str) -> Option<(u32, u32)> {

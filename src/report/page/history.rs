@@ -425,7 +425,7 @@ fn close_of(outcome: &Outcome) -> Close {
         | Outcome::Lost { .. }
         | Outcome::NotStarted { .. } => Close::Stopped,
         Outcome::Failed { .. }
-        | Outcome::GateRed { .. }
+        | Outcome::GateFailed { .. }
         | Outcome::Vanished { .. }
         | Outcome::Abnormal { .. }
         | Outcome::Misconfigured { .. }

@@ -365,7 +365,7 @@ fn models(history: &History, foreign: &mut Foreign) -> Vec<ModelRow> {
         input: tokens_words(usage.input),
         cached: tokens_words(usage.cached),
         output: tokens_words(usage.output),
-        cost: usage.cost.map_or_else(|| "not told".to_owned(), |cost: Cost| cost.to_string()),
+        cost: usage.cost.map_or_else(|| "not reported".to_owned(), |cost: Cost| cost.to_string()),
     };
     sums.into_iter().map(row).collect()
 }

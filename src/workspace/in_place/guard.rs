@@ -1,4 +1,4 @@
-//! What is the user's in git's own directory: recorded before an attempt, compared after it, put right where destroyed.
+//! Records the user's refs, stash, configuration and hooks before an attempt, compares them after it, and repairs what the agent destroyed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::footing::{ALTERNATES, ALTERNATES_COPY};
 use super::foreign_refs::Comparison;
+use super::git_essentials::{ALTERNATES, ALTERNATES_COPY};
 use super::mirror::{rewrite, write_if_changed};
 
 use crate::git::{Oid, RefList, RefUpdate, StashEntry};
@@ -22,39 +22,39 @@ pub(super) const INFO: &str = "info";
 pub(super) const OWN_INFO: &str = "own-info";
 pub(super) const SHALLOW: &str = "shallow";
 
-/// The most commits that get a ref each: refs are listed before and after every attempt.
+/// The most commits that get a ref each. All refs are listed before and after every attempt, so their number must be limited.
 const MOST_PINS: usize = 64;
 /// The most parents of a commit that joins others.
 const MOST_PARENTS: usize = 200;
 
-/// What the end of an attempt means for the things around it.
+/// How an attempt ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
-    /// It is about to land: what the agent set up stays, what it destroyed comes back.
+    /// It is about to land: refs and settings that the agent created stay, those that it destroyed are restored.
     Landing,
-    /// It is about to be rolled back: everything is as before.
+    /// It is about to be rolled back: everything is restored.
     RollingBack,
 }
 
-/// What comparing has found.
+/// The result of the comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// To be part of the ref transaction.
+    /// Ref updates for the next transaction.
     pub updates: Vec<RefUpdate>,
-    /// Symbolic refs to be made again, with what they stand for.
+    /// Symbolic refs to create again, with their targets.
     pub symbolic: Vec<(String, String)>,
-    /// What the stash is to hold, if it is to be built anew. What it loses must be under a ref before.
+    /// The new entries of the stash, if it must be rebuilt. Entries that it loses must be under a ref before that.
     pub stash: Option<Vec<StashEntry>>,
-    /// What the user should hear of.
+    /// Messages for the user.
     pub notices: Vec<Notice>,
-    /// Commits that nothing else would keep.
+    /// Commits that no ref keeps.
     pub pins: Vec<Oid>,
-    /// Files have been hidden from git, so that what is there cannot be told from what was deleted.
+    /// Whether files were hidden from git, so that missing files cannot be distinguished from deleted ones.
     pub sparse: bool,
 }
 
 impl Findings {
-    /// Whether nothing was found that makes refs other than they were listed.
+    /// Whether the refs are still as they were listed: nothing was found that changes one.
     pub(crate) fn leave_refs_alone(&self) -> bool {
         self.updates.is_empty() && self.notices.is_empty()
     }
@@ -65,7 +65,7 @@ impl Workspace {
         self.dir.join("guard")
     }
 
-    /// Records refs and stash, and pins what they point at.
+    /// Records refs and stash, and pins the commits that they point to.
     pub(in crate::workspace) async fn guard_refs(&self, refs: &RefList) -> Result<()> {
         let dir = self.guard_dir();
         let stash = self.repo.stash(refs).await?;
@@ -81,7 +81,7 @@ impl Workspace {
         self.record_own_refs(refs, &pinned)
     }
 
-    /// Records configuration and hooks, and where the logs end.
+    /// Records configuration and hooks, and the length of the reflog of HEAD.
     pub(in crate::workspace) fn guard_git_files(&self) -> Result<()> {
         let dir = self.guard_dir();
         self.break_seal()?;
@@ -90,7 +90,7 @@ impl Workspace {
         write_if_changed(&dir.join("elsewhere"), self.repo.worked_on_elsewhere().join("\n").as_bytes())?;
         let commits = self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>();
         write_if_changed(&dir.join("operation-commits"), commits.as_bytes())?;
-        write_if_changed(&dir.join("footing"), &self.footing_record())?;
+        write_if_changed(&dir.join("essentials"), &self.essentials_record())?;
         self.keep_git_files(&dir.join("git-dir"))
     }
 
@@ -100,8 +100,8 @@ impl Workspace {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Gives every commit that a ref or a stash entry leads to a second ref: no gc can take what the agent deletes, and `git log --all`
-    /// shows no commit that is not the user's. Where that would be too many refs, one commit has them all as its parents.
+    /// Gives every commit that a ref or a stash entry points to a second ref. If the agent deletes the first, `git gc` cannot delete the
+    /// commit, and `git log --all` shows only commits of the user's. If that needs too many refs, one commit gets them all as parents.
     async fn pin(&self, foreign: &RefList, stash: &[StashEntry], refs: &RefList) -> Result<Vec<RefUpdate>> {
         let tips: BTreeSet<Oid> = foreign.commits().chain(stash.iter().map(|entry| &entry.oid)).cloned().collect();
         let mut pins: Vec<Oid> = tips.into_iter().collect();
@@ -125,7 +125,7 @@ impl Workspace {
         Ok(joined)
     }
 
-    /// What deletes the pins from a number on.
+    /// The ref updates that delete the pins with this number and higher ones.
     fn unpin_from(&self, refs: &RefList, first: usize) -> Vec<RefUpdate> {
         let prefix = self.names.pins();
         let number = |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<usize>().ok());
@@ -133,17 +133,14 @@ impl Workspace {
         old.map(|entry| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() }).collect()
     }
 
-    /// Deletes the pins: no attempt is under way. The next one makes them anew.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Deletes the pins when no attempt is running. The next attempt creates them again.
     pub async fn unpin(&self) -> Result<()> {
         let updates = self.unpin_from(&self.repo.refs().await?, 0);
         self.repo.update_refs(&updates, "git ralph").await
     }
 
-    /// Compares git's directory with what was recorded. Repairs tag objects, configuration and hooks; what has to be done about refs
-    /// and the stash is in the findings.
+    /// Compares the git directory with the record. Repairs tag objects, configuration and hooks. The caller must repair refs and stash by
+    /// the findings.
     pub(in crate::workspace) async fn compare_git(
         &self,
         refs: &RefList,
@@ -182,8 +179,8 @@ impl Workspace {
         Ok(findings)
     }
 
-    /// Finds out what the stash should hold: the user's entries in their order, without those that the failed agent made. What this
-    /// process has not watched the agent do may be the user's own doing, and stays.
+    /// Determines the entries that the stash should have: the user's in their order, without those of the failed agent. An entry stays if
+    /// it may be the user's, because this process was not running when it was made.
     async fn compare_stash(
         &self,
         before: &[StashEntry],
@@ -209,7 +206,7 @@ impl Workspace {
             findings.pins.extend(added.iter().filter(|entry| is_agents(entry)).map(|entry| entry.oid.clone()));
             return Ok(());
         }
-        // While the stash is built anew, nothing else keeps them.
+        // While the stash is rebuilt, no other ref keeps them.
         findings.pins.extend(added.iter().map(|entry| entry.oid.clone()));
         let stay = added.into_iter().filter(|entry| taken == 0 || !is_agents(entry));
         findings.stash = Some(stay.chain(known).cloned().collect());
@@ -217,13 +214,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// What the stash is to hold, while it is built anew.
+    /// The file that lists the new entries of the stash while it is rebuilt.
     fn stash_record(&self) -> PathBuf {
         self.guard_dir().join("stash")
     }
 
-    /// Builds the stash anew. If that is cut short, the next look at it goes on from what was to be in it. Everything that is in it now
-    /// must be under a ref.
+    /// Rebuilds the stash. If that is interrupted, the next inspection completes it from the list of its new entries. All its current
+    /// entries must be under a ref.
     pub(super) async fn rebuild_stash(&self, entries: &[StashEntry]) -> Result<()> {
         let (record, new) = (self.stash_record(), self.guard_dir().join("stash.new"));
         fs::write(&new, entries.iter().map(StashEntry::line).collect::<String>())?;
@@ -232,7 +229,7 @@ impl Workspace {
         fs::remove_file(&record).with_context(|| format!("cannot remove {}", record.display()))
     }
 
-    /// The files in git's directory that steer it, by their place in the common or the work tree's own directory.
+    /// The files in the git directory that configure git, with their paths in the common directory or in that of the work tree.
     pub(super) fn git_files(&self) -> Vec<(PathBuf, &'static str)> {
         let (common, own) = (&self.repo.place.common_dir, &self.repo.place.git_dir);
         let mut files = vec![
@@ -249,12 +246,12 @@ impl Workspace {
         files
     }
 
-    /// Whether git's configuration and what it ignores are what they were before the attempt.
+    /// Whether git's configuration and its ignore rules are the same as before the attempt.
     pub(in crate::workspace) fn settings_are_kept(&self) -> bool {
         self.are_kept(|name| name != HOOKS)
     }
 
-    /// Whether the hooks are.
+    /// Whether the hooks are the same as before the attempt.
     pub(in crate::workspace) fn hooks_are_kept(&self) -> bool {
         self.are_kept(|name| name == HOOKS)
     }
@@ -291,7 +288,7 @@ impl Workspace {
             }
             let aside = self.aside(name, label);
             if end == AttemptEnd::Landing {
-                // The agent's stays, but it may have been written over something of the user's.
+                // The agent's file stays, but it may have replaced one of the user's.
                 self.mirror.copy(&copy, &aside)?;
                 let before = aside.exists().then(|| aside.display().to_string());
                 findings.notices.push(Notice::GitFileChanged { name: name.to_owned(), before });

@@ -1,8 +1,8 @@
 //! Guards the user's own checkout: protects the user's part of the shared git directory against the agent.
 
 mod command_settings;
-mod footing;
 mod foreign_refs;
+mod git_essentials;
 mod guard;
 mod mirror;
 mod object_links;
@@ -10,7 +10,7 @@ mod operations;
 mod own_refs;
 mod sealed;
 
-pub(in crate::workspace) use footing::Anchor;
+pub(in crate::workspace) use git_essentials::Anchor;
 pub(crate) use guard::{AttemptEnd, Findings};
 pub(super) use mirror::Mirror;
 pub(super) use object_links::ObjectLinks;

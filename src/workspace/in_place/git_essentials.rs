@@ -62,25 +62,25 @@ fn id(meta: &Metadata) -> (u64, u64) {
 }
 
 impl Workspace {
-    fn footing_file(&self) -> PathBuf {
-        self.guard_dir().join("footing")
+    fn essentials_file(&self) -> PathBuf {
+        self.guard_dir().join("essentials")
     }
 
     /// The permissions of the directories that must be usable, as a record.
-    pub(super) fn footing_record(&self) -> Vec<u8> {
+    pub(super) fn essentials_record(&self) -> Vec<u8> {
         let mode = |dir: &PathBuf| Some(format!("{:o}", dir.metadata().ok()?.mode() & 0o7777).into_bytes());
-        let fields = self.footing_dirs().into_iter().filter_map(|dir| Some([mode(&dir)?, nul_records::field(&dir).to_vec()]));
+        let fields = self.essential_dirs().into_iter().filter_map(|dir| Some([mode(&dir)?, nul_records::field(&dir).to_vec()]));
         nul_records::joined(fields.flatten())
     }
 
-    fn footing_dirs(&self) -> Vec<PathBuf> {
+    fn essential_dirs(&self) -> Vec<PathBuf> {
         let place = &self.repo.place;
         let written = WRITTEN.iter().map(|name| place.common_dir.join(name));
         [place.top.clone(), place.git_dir.clone()].into_iter().chain(written).collect()
     }
 
     /// Repairs, without calling git, everything that would keep git from working. Runs once after each agent or gate.
-    pub(crate) fn restore_footing(&self) -> Result<Vec<Notice>> {
+    pub(crate) fn restore_essentials(&self) -> Result<Vec<Notice>> {
         if self.is_put_right() {
             return Ok(Vec::new());
         }
@@ -105,7 +105,7 @@ impl Workspace {
 
     /// Restores the owner's access to directories that an agent closed. Returns their paths.
     fn open_up_directories(&self) -> BTreeSet<PathBuf> {
-        let opened: BTreeSet<PathBuf> = self.footing_dirs().into_iter().filter(|dir| open_up(dir)).collect();
+        let opened: BTreeSet<PathBuf> = self.essential_dirs().into_iter().filter(|dir| open_up(dir)).collect();
         if opened.iter().any(|dir| *dir != self.repo.place.top) {
             open_up_below(&self.repo.place.common_dir);
         }
@@ -114,7 +114,7 @@ impl Workspace {
 
     /// Gives the opened directories the permissions that they had before the attempt.
     fn give_modes_back(&self, opened: &BTreeSet<PathBuf>) {
-        let record = fs::read(self.footing_file()).unwrap_or_default();
+        let record = fs::read(self.essentials_file()).unwrap_or_default();
         for (mode, dir) in nul_records::pairs(&record).map(|(mode, dir)| (String::from_utf8_lossy(mode), nul_records::path(dir))) {
             if let Ok(mode) = u32::from_str_radix(&mode, 8)
                 && mode & USABLE == USABLE

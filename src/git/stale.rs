@@ -1,4 +1,4 @@
-//! Lock files that dead processes left: moved aside, never just deleted, and only if no living process may own them.
+//! Moves lock files of dead processes aside, if no living process can own them. They are never deleted.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -15,7 +15,7 @@ use crate::process::{directories_of, holders_of};
 /// A lock this new may belong to a process that is about to open it.
 const YOUNG: Duration = Duration::from_secs(2);
 
-/// The lock file that a git command failed on, by its own words.
+/// The lock file that a git command failed on, from git's error message.
 #[must_use]
 pub fn named_in(stderr: &str) -> Option<PathBuf> {
     let (_, rest) = stderr.split_once("Unable to create '")?;
@@ -23,12 +23,12 @@ pub fn named_in(stderr: &str) -> Option<PathBuf> {
     rest.starts_with(": File exists").then(|| PathBuf::from(path)).filter(|path| path.extension().is_some_and(|kind| kind == "lock"))
 }
 
-/// Whether a lock was left by a process that died. Where that cannot be known it was not: the lock of a living git, moved aside, costs
-/// that git's work.
+/// Whether the owner of a lock is dead. If that cannot be determined, the answer is no: moving the lock of a living git process would lose
+/// that process's work.
 #[must_use]
 pub fn is_stale(lock: &Path) -> bool {
     let Ok(meta) = fs::metadata(lock) else { return false };
-    // We see what processes of ours have open; only root sees it of others.
+    // Only root can see which files the processes of other users have open.
     let user = geteuid();
     let is_visible = user.is_root() || meta.uid() == user.as_raw();
     is_visible
@@ -53,7 +53,7 @@ fn is_git(name: &str) -> bool {
     name == "git" || name.starts_with("git-") && name != "git-ralph"
 }
 
-/// Whether a git that works in this directory may own the lock: an `index.lock` belongs to one work tree, other locks to all of them.
+/// Whether a git process in this directory may own the lock. An `index.lock` belongs to one work tree, other locks to all of them.
 fn leads_to(dir: &Path, lock: &Path) -> bool {
     let Some(home) = lock.parent().and_then(|parent| parent.canonicalize().ok()) else { return false };
     let is_owner = |spot: Spot| if lock.ends_with("index.lock") { home == spot.git_dir } else { home.starts_with(&spot.common_dir) };
@@ -61,9 +61,6 @@ fn leads_to(dir: &Path, lock: &Path) -> bool {
 }
 
 /// Moves a lock into `dir`, under a name that is free there.
-///
-/// # Errors
-/// If it cannot be moved.
 pub fn move_aside(lock: &Path, dir: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(dir)?;
     let name = lock.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -38,6 +38,7 @@ pub mod run;
 pub mod runner;
 mod safe_read;
 mod safe_write;
+pub mod sandbox_program;
 mod shell_word;
 mod stamp;
 pub mod story;

@@ -15,7 +15,7 @@ use crate::runner::{NoSandbox, Runner, Sandbox, SandboxPlace, probe};
 /// Checks that the command and the working directory are visible in the sandbox.
 const TRIAL: &str = "command -v -- \"$1\" >/dev/null || { echo \"$1 cannot be seen in the sandbox\" >&2; exit 1; }";
 
-/// Resolves the setting `auto`. Afterwards the setting is `off` or `bwrap`.
+/// Resolves the setting `auto`. Afterwards the setting is `off` or names the program of the sandbox.
 ///
 /// # Errors
 /// If a sandbox is required and does not work.
@@ -37,15 +37,15 @@ pub async fn decide(context: &Context, work: &mut Work) -> Result<()> {
     let found = try_sandbox(context, &work.settings, Some(&work.agent)).await;
     work.settings.sandbox.value = match (mode, found) {
         (SandboxMode::Auto, Ok(())) => {
-            output::message(&Line::new(Tone::Plain, "sandbox: bubblewrap"));
-            SandboxMode::Bwrap
+            output::message(&Line::new(Tone::Plain, format!("sandbox: {}", mode.program().title())));
+            SandboxMode::requiring(mode.program())
         }
         (SandboxMode::Auto, Err(NoSandbox { why, remedy })) => {
             output::message(&Line::new(Tone::Warning, format!("no sandbox: {why}")));
             output::advise(Advice::NextStep, &[remedy]);
             SandboxMode::Off
         }
-        (_, Ok(())) => SandboxMode::Bwrap,
+        (_, Ok(())) => mode,
         (_, Err(NoSandbox { why, remedy })) => {
             let problem = Problem::fatal(format!("the sandbox does not work here: {why}")).hint(remedy);
             bail!(problem.hint("git ralph doctor   to check it again"));
@@ -67,7 +67,7 @@ pub fn has_worker(settings: &Settings) -> Result<bool> {
 
 /// Turns the sandbox off for a run with a worker, if the user left the choice to git-ralph.
 fn go_without(mode: SandboxMode, settings: &mut Settings) -> Result<()> {
-    if mode == SandboxMode::Bwrap {
+    if mode.is_required() {
         let problem = Problem::fatal(NOT_ON_WORKERS).hint("git config ralph.sandbox off");
         bail!(problem.hint("git ralph start --sandbox=off   for this run only"));
     }
@@ -83,7 +83,7 @@ fn go_without(mode: SandboxMode, settings: &mut Settings) -> Result<()> {
 pub async fn try_sandbox(context: &Context, settings: &Settings, agent: Option<&Agent>) -> Result<(), NoSandbox> {
     let place = &context.repo.place;
     let client = agent.map(needs_of).unwrap_or_default();
-    let sandbox = Sandbox::new(&context.environment, &place.top, client, additions(settings));
+    let sandbox = Sandbox::new(settings.sandbox.value.program(), &context.environment, &place.top, client, additions(settings));
     // The program is named as in an attempt: it is looked up on PATH, where symbolic links may lead to a directory that is hidden
     // in the sandbox.
     let named = agent.and_then(Agent::first_program).unwrap_or("sh");

@@ -11,7 +11,7 @@ use super::{fence, resume};
 use crate::agent::Agent;
 use crate::branch::{check_index_is_free, dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
-use crate::config::{Advice, AgentChoice, Environment, Flags, SandboxMode, Settings, unedited};
+use crate::config::{Advice, AgentChoice, Environment, Flags, Settings, unedited};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::remote::{WorkerRunner, preconditions};
@@ -219,11 +219,11 @@ fn warn_of_rights(agent: &str, settings: &Settings) {
     let rights = format!("{agent} runs with its permission prompts switched off: it can run any command and change any file that you can");
     let clone = "it works in a private clone and leaves your checkout alone, but a clone is not a sandbox";
     let checkout = "it works in your checkout; with --isolate it works in a private clone, but a clone is not a sandbox";
-    let lines = match (settings.sandbox.value, settings.wants_isolation()) {
-        (SandboxMode::Bwrap, _) => vec![format!(
+    let lines = match (settings.sandbox.value.is_required(), settings.wants_isolation()) {
+        (true, _) => vec![format!(
             "{agent} runs with its permission prompts switched off, in a sandbox: it can write to its workspace and to its own state"
         )],
-        (_, is_isolated) => {
+        (false, is_isolated) => {
             vec![
                 rights,
                 if is_isolated { clone } else { checkout }.to_owned(),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::git_config::boolean;
 use super::setting_type::SettingType;
+use crate::sandbox_program::{SANDBOX, SandboxProgram};
 
 /// Defines an enum as the type of a setting. `bare` is the meaning of its option without a value; `else` names a
 /// function that reads further spellings.
@@ -11,7 +12,7 @@ macro_rules! choice {
     ($(#[$about:meta])* $name:ident {
         $word:literal => $variant:ident $meaning:literal
         $(, $more_words:literal => $more_variants:ident $more_meanings:literal)* $(,)?
-    } $(bare $bare:literal)? $(else $otherwise:ident)?) => {
+    } $(bare $bare:ident)? $(else $otherwise:ident)?) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum $name {
@@ -110,9 +111,42 @@ choice! {
     /// Whether agents, gates and setup commands run in a sandbox.
     SandboxMode {
         "off" => Off "no sandbox",
-        "auto" => Auto "bubblewrap if it works here, else none",
-        "bwrap" => Bwrap "bubblewrap; an error if it does not work here",
-    } bare "bwrap"
+        "auto" => Auto "the sandbox of this system if it works here, else none",
+        "bwrap" => Bwrap "bubblewrap, on Linux; an error if it does not work here",
+        "sandbox-exec" => SandboxExec "sandbox-exec, on macOS; an error if it does not work here",
+    } bare SANDBOX_OF_THIS_SYSTEM
+}
+
+const SANDBOX_OF_THIS_SYSTEM: &str = match SANDBOX {
+    SandboxProgram::Bubblewrap => "bwrap",
+    SandboxProgram::SandboxExec => "sandbox-exec",
+};
+
+impl SandboxMode {
+    /// The setting that requires this program.
+    #[must_use]
+    pub const fn requiring(program: SandboxProgram) -> Self {
+        match program {
+            SandboxProgram::Bubblewrap => SandboxMode::Bwrap,
+            SandboxProgram::SandboxExec => SandboxMode::SandboxExec,
+        }
+    }
+
+    /// Whether commands must run in a sandbox.
+    #[must_use]
+    pub const fn is_required(self) -> bool {
+        matches!(self, SandboxMode::Bwrap | SandboxMode::SandboxExec)
+    }
+
+    /// The program of the sandbox: the one that the setting names, or else that of this system.
+    #[must_use]
+    pub const fn program(self) -> SandboxProgram {
+        match self {
+            SandboxMode::Off | SandboxMode::Auto => SANDBOX,
+            SandboxMode::Bwrap => SandboxProgram::Bubblewrap,
+            SandboxMode::SandboxExec => SandboxProgram::SandboxExec,
+        }
+    }
 }
 
 /// Reads `yes`, `off` and the other booleans of git.

@@ -256,11 +256,11 @@ settings! {
     sandbox: SandboxMode {
         key: "ralph.sandbox",
         default: "off",
-        help: "Whether to run agents, gates and setup commands in a sandbox (bubblewrap). They can write only to the workspace, to caches and to the agent's own state. They see your repository read-only, no credentials, and only listed environment variables.",
-        option: "--sandbox" <MODE> at 103 "Run agents, gates and setup commands in a sandbox: off, auto or bwrap; without a value: bwrap",
+        help: "Whether to run agents, gates and setup commands in a sandbox (bubblewrap on Linux, sandbox-exec on macOS). They can write only to the workspace, to caches and to the agent's own state. They see your repository read-only, no credentials, and only listed environment variables.",
+        option: "--sandbox" <MODE> at 103 "Run agents, gates and setup commands in a sandbox: off, auto, bwrap (Linux) or sandbox-exec (macOS); without a value: the one of this system",
         file: "sandbox",
         example: "\"bwrap\"",
-        comment: "Run agents, gates and setup commands in a sandbox: off, auto or bwrap.",
+        comment: "Run agents, gates and setup commands in a sandbox: off, auto, bwrap (Linux) or sandbox-exec (macOS).",
     }
     sandbox_write: TextList {
         key: "ralph.sandboxWrite",

@@ -8,7 +8,7 @@ use super::Event;
 use super::gates::Gates;
 use super::step_runner::{Ground, StepRunner};
 use crate::agent::Agent;
-use crate::config::{SandboxMode, Settings};
+use crate::config::Settings;
 use crate::process::{Program, Supervised, Trail};
 use crate::runner::{Additions, ClientNeeds, Launch, Placeholders, Runner, Sandbox, SandboxPlace, Shim};
 use crate::story::{Story, StoryId};
@@ -46,7 +46,7 @@ impl StepRunner<'_> {
     fn in_sandbox(&self, program: Program, runner: &Runner, ground: &Ground, file: Option<PathBuf>) -> Program {
         let place = &self.workspace.repo.place;
         let client = self.agent.map_or_else(ClientNeeds::default, |setup| needs_of(setup.agent));
-        let sandbox = Sandbox::new(self.environment, &place.top, client, additions(self.settings));
+        let sandbox = Sandbox::new(self.settings.sandbox.value.program(), self.environment, &place.top, client, additions(self.settings));
         let files: Vec<PathBuf> = file.into_iter().chain([self.run.learnings()]).collect();
         let at = SandboxPlace {
             workspace: &ground.workspace.repo.place.top,
@@ -148,7 +148,7 @@ pub(super) async fn end_leftovers(trail: &Trail, runner: &Runner, grace: Duratio
 
 /// Whether agents, gates and setup commands run in the sandbox.
 pub(super) fn is_sandboxed(settings: &Settings) -> bool {
-    settings.sandbox.value == SandboxMode::Bwrap
+    settings.sandbox.value.is_required()
 }
 
 /// The needs of an agent client in a sandbox.

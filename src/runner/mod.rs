@@ -5,6 +5,7 @@ mod prefix;
 mod probe;
 mod reports;
 mod sandbox;
+mod seatbelt;
 mod shim;
 mod supervise;
 

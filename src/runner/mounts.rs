@@ -1,4 +1,4 @@
-//! The file system that a sandbox shows: which paths are hidden, read-only or writable, as arguments of bubblewrap.
+//! The file system that a sandbox shows: which paths are hidden, read-only or writable. Also prints them as arguments of bubblewrap.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 /// The access that a sandboxed process has to a path and everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// An empty directory that the process can write to and that disappears with it.
+    /// A directory for temporary files. In bubblewrap it is empty, writable, and disappears with the process. `sandbox-exec` cannot make
+    /// such a directory: there it is the real one, without the sockets in it.
     Private,
-    /// No access: a directory appears empty, a file is `/dev/null`.
+    /// No access. In bubblewrap a directory appears empty and a file is `/dev/null`; with `sandbox-exec` the system refuses access.
     Hidden,
     /// Read.
     ReadOnly,
@@ -40,7 +41,7 @@ impl Mounts {
     }
 
     /// The access to a path.
-    fn of(&self, path: &Path) -> Access {
+    pub fn of(&self, path: &Path) -> Access {
         path.ancestors().find_map(|above| self.0.get(above)).copied().unwrap_or(Access::ReadOnly)
     }
 
@@ -49,15 +50,20 @@ impl Mounts {
         matches!(self.of(path), Access::Writable | Access::Private)
     }
 
-    /// The arguments of bubblewrap. Those for a directory precede those for the paths in it.
+    /// Every path with its access and the access to the directory that it is in. A directory precedes the paths in it.
+    pub fn entries(&self) -> impl Iterator<Item = (&Path, Access, Access)> {
+        let above = |path: &Path| path.parent().map_or(Access::ReadOnly, |parent| self.of(parent));
+        self.0.iter().map(move |(path, access)| (path.as_path(), *access, above(path)))
+    }
+
+    /// The arguments of bubblewrap.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
-        for (path, access) in &self.0 {
-            let above = path.parent().map_or(Access::ReadOnly, |parent| self.of(parent));
+        for (path, access, above) in self.entries() {
             let words: &[&str] = match (access, above) {
                 // The directory above hides this path already. Another mount would only show that the path exists.
                 (Access::Hidden, Access::Private | Access::Hidden) => continue,
-                (access, above) if *access == above => continue,
+                (access, above) if access == above => continue,
                 (Access::Private, _) => &["--tmpfs"],
                 (Access::Hidden, _) if path.is_dir() => &["--tmpfs"],
                 (Access::Hidden, _) => &["--dev-bind", "/dev/null"],
@@ -75,11 +81,19 @@ impl Mounts {
 }
 
 #[cfg(test)]
+impl Mounts {
+    /// Paths with their access, whether they exist or not.
+    pub fn of_entries(entries: &[(&str, Access)]) -> Self {
+        Mounts(entries.iter().map(|(path, access)| (PathBuf::from(path), *access)).collect())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn arguments(entries: &[(&str, Access)]) -> String {
-        let mounts = Mounts(entries.iter().map(|(path, access)| (PathBuf::from(path), *access)).collect());
+        let mounts = Mounts::of_entries(entries);
         mounts.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 

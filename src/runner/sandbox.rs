@@ -1,4 +1,5 @@
-//! The sandbox: runs a command inside bubblewrap, where it can write to its workspace and little else, and sees no credentials.
+//! The sandbox: runs a command where it can write to its workspace and little else, and sees no credentials. The program that makes it is
+//! bubblewrap on Linux and `sandbox-exec` on macOS.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
@@ -6,8 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Access, Mounts};
+use super::seatbelt;
 use crate::config::Environment;
 use crate::process::Program;
+use crate::sandbox_program::SandboxProgram;
 
 /// The name of bubblewrap's executable.
 pub const BWRAP: &str = "bwrap";
@@ -182,6 +185,7 @@ const PASSED: &[&str] = &[
 /// A sandbox for the commands of one run.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
+    program: SandboxProgram,
     environment: Environment,
     state: Vec<PathBuf>,
     write: Vec<PathBuf>,
@@ -224,11 +228,11 @@ pub struct SandboxPlace<'a> {
 impl Sandbox {
     /// A sandbox for the commands of a client. `root` is the user's checkout.
     #[must_use]
-    pub fn new(environment: &Environment, root: &Path, client: ClientNeeds, additions: Additions<'_>) -> Self {
+    pub fn new(program: SandboxProgram, environment: &Environment, root: &Path, client: ClientNeeds, additions: Additions<'_>) -> Self {
         let state = client.state.iter().filter_map(|path| place(path, environment)).collect();
         let write = additions.write.iter().map(|path| root.join(environment.expanded(path))).collect();
         let pass = client.variables.iter().map(|name| (*name).to_owned()).chain(additions.pass.iter().cloned()).collect();
-        Sandbox { environment: environment.clone(), state, write, pass }
+        Sandbox { program, environment: environment.clone(), state, write, pass }
     }
 
     /// The paths from the user's settings that should be writable but do not exist.
@@ -254,22 +258,35 @@ impl Sandbox {
         Program { program: "env".into(), args, ..inside }
     }
 
+    /// The program that makes the sandbox.
+    #[must_use]
+    pub fn program(&self) -> SandboxProgram {
+        self.program
+    }
+
     fn inside(&self, program: Program, at: &SandboxPlace<'_>) -> Program {
+        let mounts = self.mounts(&program, at);
+        match self.program {
+            SandboxProgram::Bubblewrap => self.inside_bubblewrap(program, &mounts, at.workspace),
+            SandboxProgram::SandboxExec => seatbelt::inside(program, &mounts),
+        }
+    }
+
+    fn inside_bubblewrap(&self, program: Program, mounts: &Mounts, workspace: &Path) -> Program {
         let mut args: Vec<OsString> = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(OsString::from).to_vec();
         // Root can write here even without capabilities, for example to the program that the kernel runs after a crash.
         for path in ["/proc/sys", "/proc/sysrq-trigger"] {
             args.extend(["--ro-bind-try", path, path].map(OsString::from));
         }
-        let mounts = self.mounts(&program, at);
         args.extend(mounts.arguments());
         args.extend(
             ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
                 .map(OsString::from),
         );
         args.extend(["--die-with-parent", "--new-session", "--chdir"].map(OsString::from));
-        args.extend([at.workspace.into(), "--".into(), program.program]);
+        args.extend([workspace.into(), "--".into(), program.program]);
         args.extend(program.args);
-        Program { program: self.bwrap(&mounts).map_or_else(|| BWRAP.into(), PathBuf::into_os_string), args, ..program }
+        Program { program: self.bwrap(mounts).map_or_else(|| BWRAP.into(), PathBuf::into_os_string), args, ..program }
     }
 
     /// The first bubblewrap on `PATH` that a sandboxed process could not have written.
@@ -279,10 +296,13 @@ impl Sandbox {
         found.find(|path| is_program(path) && path.canonicalize().is_ok_and(|real| !mounts.is_writable(&real)))
     }
 
-    /// Whether a usable bubblewrap is installed.
+    /// Whether the program that makes the sandbox is installed.
     #[must_use]
     pub fn is_installed(&self) -> bool {
-        self.bwrap(&Mounts::default()).is_some()
+        match self.program {
+            SandboxProgram::Bubblewrap => self.bwrap(&Mounts::default()).is_some(),
+            SandboxProgram::SandboxExec => is_program(Path::new(seatbelt::SANDBOX_EXEC)),
+        }
     }
 
     fn mounts(&self, program: &Program, at: &SandboxPlace<'_>) -> Mounts {
@@ -290,8 +310,13 @@ impl Sandbox {
         let mut set = |paths: Vec<PathBuf>, access| paths.iter().for_each(|path| mounts.set(path, access));
         let places = |list: &[&str]| list.iter().filter_map(|path| place(path, &self.environment)).collect::<Vec<_>>();
         let repository = || [at.root, at.git_dir, at.common_dir].map(Path::to_owned).into_iter();
-        set(PRIVATE.map(PathBuf::from).to_vec(), Access::Private);
+        let private = self.private();
+        set(private.iter().map(PathBuf::from).collect(), Access::Private);
         set(places(&CREDENTIALS), Access::Hidden);
+        if self.program == SandboxProgram::SandboxExec {
+            set(places(&seatbelt::CREDENTIALS), Access::Hidden);
+            set(places(&seatbelt::CACHES), Access::Writable);
+        }
         let tmux = self.environment.get("TMUX").map(|socket| socket.to_string_lossy().split(',').next().unwrap_or_default().into());
         set(tmux.into_iter().collect(), Access::Hidden);
         make_dirs(self.state.iter().chain(&places(&CACHES[..1])));
@@ -311,16 +336,25 @@ impl Sandbox {
         let path = self.environment.path();
         let named = [&program.program].into_iter().chain(&program.args).map(PathBuf::from).filter(|path| path.is_file());
         let needed = std::env::split_paths(&path).chain(named).filter(|path| path.is_absolute()).chain(NEEDED.map(PathBuf::from));
-        let is_private = |path: &PathBuf| PRIVATE.iter().any(|private| path == Path::new(private));
+        let is_private = |path: &PathBuf| private.iter().any(|private| path == Path::new(private));
         let configuration = places(&["~", "$GIT_CONFIG_GLOBAL", "$GIT_CONFIG_SYSTEM"]).into_iter().filter(|path| !is_private(path));
         needed.chain(configuration).for_each(|path| mounts.show(&path));
         mounts
     }
 
+    /// The directories for temporary files.
+    fn private(&self) -> &'static [&'static str] {
+        match self.program {
+            SandboxProgram::Bubblewrap => &PRIVATE,
+            SandboxProgram::SandboxExec => &seatbelt::TEMPORARY,
+        }
+    }
+
     fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
         let matches = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start));
-        PASSED.iter().any(|pattern| matches(pattern)) || self.pass.iter().any(|pattern| matches(pattern))
+        let system: &[&str] = if self.program == SandboxProgram::SandboxExec { &seatbelt::PASSED } else { &[] };
+        PASSED.iter().chain(system).any(|pattern| matches(pattern)) || self.pass.iter().any(|pattern| matches(pattern))
     }
 }
 
@@ -378,7 +412,13 @@ mod tests {
     fn sandbox(client: ClientNeeds, pass: &[String]) -> Sandbox {
         let vars = vec![("HOME".into(), "/nowhere".into()), ("CARGO_HOME".into(), "/c".into()), ("KUBECONFIG".into(), "relative".into())];
         let environment = Environment::capture().unwrap().moved_to(Path::new("/"), vars);
-        Sandbox::new(&environment, Path::new("/r"), client, Additions { write: &["~/a".into(), "b".into()], pass })
+        Sandbox::new(
+            SandboxProgram::Bubblewrap,
+            &environment,
+            Path::new("/r"),
+            client,
+            Additions { write: &["~/a".into(), "b".into()], pass },
+        )
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn code(text: &str) -> &str {
 /// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
 const FLOORS: [&[&str]; 14] = [
     &["shell_word", "portable_word"],
-    &["error", "nearest", "safe_read", "fence", "free_name", "stamp", "json", "cost"],
+    &["error", "nearest", "safe_read", "fence", "free_name", "stamp", "json", "cost", "sandbox_program"],
     &["process", "relocate", "safe_write", "vault"],
     &["git"],
     &["story"],

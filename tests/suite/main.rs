@@ -59,6 +59,7 @@ mod rollbacks;
 mod runner_losses;
 mod runners;
 mod runtime;
+#[cfg(target_os = "linux")]
 mod sandbox;
 mod scenarios;
 mod schema;

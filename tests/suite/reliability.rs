@@ -1171,6 +1171,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_sandbox_that_is_asked_for_and_does_not_work_is_fatal_before_anything_is_made",
     ),
     (
+        "a setting asks for the sandbox of another system",
+        "a fatal error before anything is made; the hint names the sandbox of this system",
+        "the_sandbox_of_another_system_is_fatal_with_the_one_of_this_system_as_the_hint",
+    ),
+    (
         "an agent plants a program called `bwrap` where it can write",
         "it is passed over",
         "a_bubblewrap_that_an_agent_could_have_written_is_passed_over",

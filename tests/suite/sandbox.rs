@@ -125,6 +125,22 @@ fn a_sandbox_that_is_asked_for_and_does_not_work_is_fatal_before_anything_is_mad
 }
 
 #[test]
+fn the_sandbox_of_another_system_is_fatal_with_the_one_of_this_system_as_the_hint() {
+    let world = World::new();
+    stand_in(&world);
+    world.stories(1, "sandbox = 'sandbox-exec'");
+    world.agent(COMPLETE);
+    world
+        .start(&[])
+        .code(128)
+        .says("fatal: the sandbox does not work here: sandbox-exec needs macOS")
+        .says("hint: git ralph start --sandbox=bwrap");
+    assert!(!world.run_dir().exists() && started(&world).is_empty());
+    world.start(&["--sandbox=bwrap", "--finish", "keep"]).code(0);
+    assert_eq!(started(&world).len(), 2, "the trial and the agent");
+}
+
+#[test]
 fn auto_uses_the_sandbox_where_it_works_and_says_which_it_is() {
     let world = World::new();
     world.stories(1, "sandbox = 'auto'");

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use super::gates::Gates;
-use super::machine::Subject;
 use super::marks::{only_marked, restore_source, set_marks};
 use super::pool::Pool;
 use super::steering_files::SteeringFiles;
+use super::step::Subject;
 use super::story_list::StoryList;
 use super::{
     Activity, Budget, Callbacks, Event, Outcome, PageMaker, Progress, Reporter, RunDir, RunState, SourcePlace, StateBackup, Step, Verdict,

@@ -254,7 +254,7 @@ impl Call {
             let answer = Answer { code, stdout: captured.stdout, stderr: captured.stderr, words: self.words.clone() };
             let lock = if code == 0 { None } else { stale::named_in(&answer.errors()) };
             let (Some(lock), Some(dir)) = (lock, &self.stale_dir) else { return Ok(answer) };
-            if stale::is_stale(&lock) {
+            if stale::is_stale(&lock) || dir.parent().is_some_and(|own| stale::is_left_in(own, &lock)) {
                 stale::move_aside(&lock, dir).with_context(|| format!("cannot move {} aside", lock.display()))?;
             } else if patience.is_zero() {
                 return Ok(answer);

@@ -37,6 +37,14 @@ pub fn is_stale(lock: &Path) -> bool {
         && !directories_of(is_git).any(|dir| leads_to(&dir, lock))
 }
 
+/// Whether a git process that has died left this lock in `own`, git-ralph's own directory, on a system that cannot list processes. Only git
+/// processes of the git-ralph that holds the run's lock write there. They inherit the run's lock, so those of an earlier git-ralph have ended
+/// before it can be taken, and the present one never starts two for the same file.
+#[must_use]
+pub fn is_left_in(own: &Path, lock: &Path) -> bool {
+    lock.starts_with(own) && holders_of(lock).is_none() && fs::metadata(lock).is_ok_and(|meta| is_old(&meta))
+}
+
 /// Whether a living process has held a lock for longer than git needs to write a file, such as `git commit` while its editor is open.
 #[must_use]
 pub fn is_held(lock: &Path) -> bool {

@@ -124,7 +124,14 @@ fn a_gate_whose_program_is_missing_is_red() {
 fn an_old_git_a_missing_identity_and_no_repository_are_told() {
     let world = healthy();
     world.fake_git("test \"$*\" = --version && { echo git version 2.20.1; exit; }");
-    world.ralph(&["doctor"]).code(1).says("git version 2.20.1, git 2.39 or later is needed");
+    world.ralph(&["doctor"]).code(1).says("git version 2.20.1, git 2.39 or later is needed").says("; lacks core.fsync, which");
+    let world = healthy();
+    world.fake_git("test \"$*\" = --version && { echo git version 2.39.5; exit; }");
+    world
+        .ralph(&["doctor"])
+        .code(0)
+        .says("ok  git")
+        .says("git version 2.39.5; lacks repositories whose refs are in the reftable format (2.45)");
     let world = healthy();
     world.git(&["config", "--unset", "user.name"]);
     world.git(&["config", "--unset", "user.email"]);

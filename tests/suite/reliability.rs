@@ -289,6 +289,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "operations_left_under_way_are_moved_aside",
     ),
     ("leaves a rebase with an autostash", "the autostash is in the rescue ref", "an_autostash_of_a_rebase_left_under_way_is_kept"),
+    (
+        "git is killed and leaves the lock file of git-ralph's own index",
+        "moved aside, also on a system that cannot list processes: git inherits the lock of the run",
+        "a_cleanup_killed_at_any_git_call_or_journal_write_ends_in_the_same_place",
+    ),
     ("leaves lock files", "moved aside if no living process may own them", "locks_left_by_dead_processes_stop_nobody"),
     (
         "the user has the editor of `git commit` open, which keeps `index.lock`",

@@ -16,7 +16,7 @@ pub use super::set_umask::umask;
 /// What this system cannot do for a run.
 pub const MISSING: &[&str] = &[
     "find a process that has left the process group of its agent or gate",
-    "tell whether a git lock file was left by a process that died, so it stays until you remove it",
+    "tell whether a lock file in your git directory was left by a git that died, so it stays until you remove it",
     "end what a git-ralph that was killed left running, but for the process groups of its agents and gates",
 ];
 

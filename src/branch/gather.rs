@@ -94,7 +94,7 @@ impl Branch {
         let wanted = self.names.abandoned(story, attempt);
         let name = free_name(wanted.clone(), |number| format!("{wanted}.{number}"), |name| refs.get(name).is_some());
         self.repo.update_refs(&[RefUpdate::Create { name, to: work.clone() }], "git ralph").await?;
-        match self.all_together(&lines, &work, base).await? {
+        match self.all_together(&base.checkpoint, Some(&lines.branch), &work).await? {
             Err(paths) => Ok(Gathered::Impossible(conflict(head.as_ref(), &paths))),
             Ok(tree) => {
                 self.switch(workspace, &snapshot, &tree, &label).await?;
@@ -132,10 +132,10 @@ impl Branch {
     }
 
     /// The merged tree of the checkpoint, the branch and the work tree, or the conflicting paths.
-    async fn all_together(&self, lines: &Lines, work: &Oid, base: &Base) -> Result<Result<Oid, Vec<PathBuf>>> {
-        let mut ours = base.checkpoint.clone();
+    pub(super) async fn all_together(&self, checkpoint: &Oid, branch: Option<&Oid>, work: &Oid) -> Result<Result<Oid, Vec<PathBuf>>> {
+        let mut ours = checkpoint.clone();
         let mut tree = None;
-        for theirs in [&lines.branch, work] {
+        for theirs in branch.into_iter().chain([work]) {
             if *theirs == ours {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::begin::Beginning;
-use super::land::Staged;
+use super::land::{Staged, TURNED_SPARSE};
 use super::{Begun, Branch, Gathered, RolledBack, Style, has_begun};
 use crate::config::EmptyDiff;
 use crate::error::Problem;
@@ -98,7 +98,11 @@ impl Branch {
         if !workspace.is_there() {
             return Ok(Gathered::Impossible("the agent has deleted or replaced the directory that it worked in".to_owned()));
         }
-        let Some(head) = self.commits_of(attempt).await?.head else { return Ok(Gathered::Whole) };
+        if workspace.turned_sparse().await? {
+            return Ok(Gathered::Impossible(TURNED_SPARSE.to_owned()));
+        }
+        let commits = self.commits_of(attempt).await?;
+        let Some(head) = commits.head else { return Ok(Gathered::Whole) };
         if self.repo.is_ancestor(base, &head).await? {
             return Ok(Gathered::Whole);
         }
@@ -106,12 +110,12 @@ impl Branch {
         let mut notices = Vec::new();
         let snapshot = workspace.snapshot_of_work(base, &label, &mut notices).await?;
         let work = self.repo.commit(&snapshot.tree, &[&head], "work on another line of history\n").await?;
-        match self.repo.merge(base, &work).await? {
-            Merge::Clean(tree) => {
+        match self.all_together(base, commits.branch.as_ref(), &work).await? {
+            Ok(tree) => {
                 workspace.turn_into(&snapshot.tree, &tree, &mut notices).await?;
                 Ok(Gathered::Brought(Notice::BroughtOver { from: head.short().to_owned() }))
             }
-            Merge::Conflict(paths) => {
+            Err(paths) => {
                 let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
                 Ok(Gathered::Impossible(format!(
                     "the agent worked on {}, which conflicts with the last checkpoint in {}",
@@ -126,7 +130,10 @@ impl Branch {
     async fn commits_of(&self, attempt: CloneAttempt<'_>) -> Result<AgentsCommits> {
         let label = attempt_label(attempt.story, attempt.attempt);
         attempt.workspace.save_submodules(attempt.origin, attempt.base, &label).await?;
-        attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base, attempt.workspace.dir()).await
+        let added = attempt.workspace.save_added_submodules(attempt.origin, attempt.base).await?;
+        let mut commits = attempt.origin.agents_commits(&attempt.workspace.repo.place.top, attempt.base, attempt.workspace.dir()).await?;
+        commits.all.extend(added);
+        Ok(commits)
     }
 
     /// The agent's commit that the work in the clone is based on, if the agent made one.
@@ -205,6 +212,7 @@ impl Branch {
         let commits = self.commits_of(attempt).await?;
         let snapshot = attempt.workspace.snapshot_of_work(base, &label, &mut notices).await?;
         self.set_nested_aside(attempt, &snapshot, &label, &mut notices)?;
+        notices.extend(attempt.workspace.move_added_aside(attempt.origin, base, &label).await?);
         let staged = self.staged_in_clone(&commits, &snapshot, base).await?.map(|staged| staged.commit);
         let mut loose = self.repo.loose_commits(commits.all, &[base]).await?;
         loose.extend(staged);

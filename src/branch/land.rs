@@ -13,6 +13,9 @@ use crate::names::attempt_label;
 use crate::story::{Story, StoryId};
 use crate::workspace::{Aftermath, AttemptEnd, Notice, Snapshot, Workspace};
 
+/// Why an attempt cannot land that switched sparse checkout on or off.
+pub(super) const TURNED_SPARSE: &str = "the attempt changed sparse checkout, which hides files of the work tree from git";
+
 /// The result of landing.
 #[derive(Debug)]
 pub enum Landed {
@@ -57,7 +60,7 @@ impl Branch {
         }
         let mut findings = workspace.inspect(&refs, &story.id, attempt, AttemptEnd::Landing, untouched).await?;
         if findings.sparse {
-            return Ok(Landed::Impossible("the attempt changed sparse checkout, which hides files of the work tree from git".to_owned()));
+            return Ok(Landed::Impossible(TURNED_SPARSE.to_owned()));
         }
         let lines = Lines::new(tip, head.as_ref(), base);
         let goes_on_from = self.goes_on_from(&lines, base).await?;

@@ -25,7 +25,7 @@ pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;
 pub use index_entries::{Noted, RecentFile, changed_since, stage_the_same, tracked_paths};
 pub use oid::Oid;
-pub use operations::{OPERATION_FILES, ORIG_HEAD};
+pub use operations::{OPERATION_FILES, operation_commits};
 pub use patches::{Comparison, FileChange, Patch, PatchLimit};
 pub use place::{Place, discover, worktree_id};
 pub use questions::{DiffStat, Hidden, Listing, Merge, PathChange, TreeEntry};

@@ -1,5 +1,10 @@
 //! Lists the files that an unfinished merge, rebase, cherry-pick, revert or bisect has in the git directory.
 
+use std::path::Path;
+
+use super::Oid;
+use crate::safe_read;
+
 /// One file or directory of an unfinished operation.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationFile {
@@ -43,4 +48,14 @@ pub const OPERATION_FILES: [OperationFile; 19] = [
 ];
 
 /// Also names a commit that an operation left, but is not part of an operation, so it is never moved.
-pub const ORIG_HEAD: &str = "ORIG_HEAD";
+const ORIG_HEAD: &str = "ORIG_HEAD";
+
+/// The commits that only the files of an unfinished operation name, such as an autostash or the original head of a rebase.
+#[must_use]
+pub fn operation_commits(git_dir: &Path) -> Vec<Oid> {
+    let files = OPERATION_FILES.iter().flat_map(|file| file.commits).chain([&ORIG_HEAD]);
+    files
+        .filter_map(|name| safe_read::text(&git_dir.join(name)).ok())
+        .flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}

@@ -278,11 +278,16 @@ impl Repo {
         if !self.place.git_dir.join("info/sparse-checkout").exists() {
             return Ok(Vec::new());
         }
+        let left_out = self.left_out(index).await?;
+        Ok(left_out.into_iter().filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
+    }
+
+    /// The paths that the index marks skip-worktree.
+    pub async fn left_out(&self, index: &Path) -> Result<BTreeSet<PathBuf>> {
         // Otherwise git clears the skip-worktree flag of files that exist.
         let git = self.git.clone().with_config(["sparse.expectFilesOutsideOfPatterns=true".to_owned()]);
         let output = git.call(["ls-files", "-t", "-z"]).index(index).working().output().await?;
-        let left_out = output.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).map(path_of);
-        Ok(left_out.filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
+        Ok(output.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).map(path_of).collect())
     }
 
     /// Whether a commit is in the repository and one of its parents is not.

@@ -74,7 +74,7 @@ impl Workspace {
     pub(crate) async fn turned_sparse(&self) -> Result<bool> {
         match self.kind {
             WorkspaceKind::InPlace => self.sparse_differs().await,
-            WorkspaceKind::Isolated => Ok(false),
+            WorkspaceKind::Isolated => self.hides_files().await,
         }
     }
 

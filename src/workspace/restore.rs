@@ -25,11 +25,7 @@ impl Workspace {
         self.restore_beyond_trees(&back, since, Moment::Attempt, label, notices).await?;
         let ignored = if since == Moment::Attempt { Treatment::BackTo(since) } else { Treatment::KeepEdits };
         notices.extend(self.restore_ignored(ignored, label)?);
-        if changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
-            // Files that the agent's ignore rules hid are untracked now that those rules are gone.
-            self.move_untracked_aside(label, notices).await?;
-        }
-        Ok(())
+        self.move_unhidden_aside(changes, label, notices).await
     }
 
     /// Switches the work tree by `changes`, without filters and encodings where those fail.
@@ -62,7 +58,11 @@ impl Workspace {
         self.move_left_out_aside(since, label, notices).await
     }
 
-    async fn move_untracked_aside(&self, label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+    /// Moves files aside that the ignore rules of an attempt hid. They are untracked now that its `changes` are undone.
+    pub(super) async fn move_unhidden_aside(&self, changes: &[PathChange], label: &str, notices: &mut Vec<Notice>) -> Result<()> {
+        if !changes.iter().any(|change| change.path.file_name().is_some_and(|name| name == ".gitignore")) {
+            return Ok(());
+        }
         // `git status` would run filters on files that are not in the index.
         for path in self.index_repo().untracked(&self.private_index()).await? {
             if !self.known_nested().covers(without_slash(&path)) && !self.protected().covers(without_slash(&path)) {

@@ -23,7 +23,7 @@ fn reachable(world: &World, subject: &str) -> bool {
 fn commits_on_the_branch_are_kept_when_the_agent_ends_elsewhere() {
     let world = World::new();
     failing(&world, "echo w >w; git add w; git commit -qm work; git checkout -q main");
-    assert_eq!(world.branch(), "ralph/work");
+    assert_eq!(world.branch(), World::branch_of_checkout());
     assert!(reachable(&world, "work"));
     assert!(!world.exists("w"));
 }
@@ -42,7 +42,7 @@ fn work_on_the_branch_is_landed_when_the_agent_ends_elsewhere() {
     world.start(&[]).code(0).says("its changes were moved to the run's branch");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work~1"]), "README\nmine\nmore\nw");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\ndirty\nmine\nmore\nside\nw");
-    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert_eq!(world.git(&["status", "--porcelain"]), if World::is_isolated() { "?? mine" } else { "" });
     assert!(world.subjects("ralph/work").contains(&"side".to_owned()));
     assert_eq!(world.subjects("main"), ["first"]);
 }
@@ -75,8 +75,9 @@ fn an_agent_that_renames_deletes_or_rewinds_our_branch_changes_nothing() {
                 "echo $RALPH_STORY >s$RALPH_STORY; test $RALPH_STORY = 1 && {COMPLETE} || {{ {script}; echo x >x; {end}; }}"
             ));
             let output = world.start(&[]);
-            assert_eq!(world.branch(), "ralph/work", "{script}");
-            assert_eq!(world.git(&["status", "--porcelain"]), "", "{script}");
+            assert_eq!(world.branch(), World::branch_of_checkout(), "{script}");
+            let status = if World::is_isolated() { "?? mine" } else { "" };
+            assert_eq!(world.git(&["status", "--porcelain"]), status, "{script}");
             let subjects = world.subjects("ralph/work");
             assert!(subjects.contains(&"checkpoint: 1".to_owned()), "{script}: {subjects:?}");
             if end == COMPLETE && output.code == 0 {
@@ -94,6 +95,9 @@ fn an_agent_that_renames_deletes_or_rewinds_our_branch_changes_nothing() {
 
 #[test]
 fn operations_left_under_way_are_moved_aside() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     world.write("README", "side\n");
     world.git(&["switch", "-q", "-c", "side"]);
@@ -181,6 +185,9 @@ fn a_link_out_of_the_repository_is_not_followed() {
 
 #[test]
 fn files_and_directories_that_change_places_come_back_with_what_was_ignored_in_them() {
+    if World::is_in_place_only("a private clone has none of the user's ignored files") {
+        return;
+    }
     let world = World::new();
     world.write(".gitignore", "*.log\n");
     world.write("file", "file\n");
@@ -219,12 +226,17 @@ fn nested_repositories_keep_their_files() {
         .says("full is a repository of its own")
         .says("failed is a repository of its own, moved to");
     assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\nx");
-    assert_eq!(
-        (world.read("users/file"), world.read("empty/e"), world.read("full/f")),
-        ("mine\n".to_owned(), "e\n".to_owned(), "f\n".to_owned())
-    );
-    assert_eq!(fs::read_to_string(world.run_dir().join("moved/3-1/failed/g")).unwrap(), "g\n");
+    assert_eq!(world.read("users/file"), "mine\n");
+    let moved = world.run_dir().join(if World::is_isolated() { "workspaces/1/moved" } else { "moved" });
+    assert_eq!(fs::read_to_string(moved.join("3-1/failed/g")).unwrap(), "g\n");
     assert!(!world.exists("failed"));
+    if World::is_isolated() {
+        // The next attempt in the same clone must not find them.
+        let found = ["1-1/empty/e", "2-1/full/f"].map(|name| fs::read_to_string(moved.join(name)).unwrap());
+        assert_eq!(found, ["e\n", "f\n"]);
+        return;
+    }
+    assert_eq!((world.read("empty/e"), world.read("full/f")), ("e\n".to_owned(), "f\n".to_owned()));
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert_eq!((world.read("empty/e"), world.read("full/f")), ("e\n".to_owned(), "f\n".to_owned()));
 }
@@ -241,6 +253,9 @@ fn names_that_are_no_utf8_or_hold_newlines_are_kept_and_restored() {
 
 #[test]
 fn edits_that_were_adopted_stay_reachable_whatever_the_agent_makes_of_them() {
+    if World::is_in_place_only("edits in the checkout are no part of an isolated run") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("test $RALPH_STORY = 2 && git checkout -q -- . ; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
@@ -262,12 +277,17 @@ fn what_is_only_staged_stays_reachable_over_finish_and_abort() {
         world.git(&["add", "README"]);
         world.write("README", "work tree\n");
         world.ralph(end).code(0);
-        assert!(world.git(&["log", "--all", "-p", "-m", "--format="]).contains("+only staged"), "{end:?}");
+        // An isolated run leaves the user's index alone.
+        let of_interest = if World::is_isolated() { &["diff", "--cached"][..] } else { &["log", "--all", "-p", "-m", "--format="] };
+        assert!(world.git(of_interest).contains("+only staged"), "{end:?}");
     }
 }
 
 #[test]
 fn what_cannot_be_staged_again_is_kept_and_named() {
+    if World::is_in_place_only("the user's index is not touched") {
+        return;
+    }
     let world = World::new();
     world.write("f", "1\n2\n3\n");
     world.git(&["add", "-A"]);
@@ -301,6 +321,9 @@ fn killed(world: &World, words: &str, first: &str, args: &[&str]) {
 
 #[test]
 fn edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let (moving, recording) = ("symbolic-ref -m", "update-ref -m git ralph finish --no-deref");
     for (args, words, kept) in [
         (&["finish", "--cleanup"][..], moving, " M README\n?? late\n?? loop"),
@@ -325,6 +348,9 @@ fn edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it() {
 
 #[test]
 fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("for n in 1 2 3; do echo x >loop$n; done; {COMPLETE}"));
@@ -338,6 +364,9 @@ fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same
 
 #[test]
 fn work_that_the_user_throws_away_does_not_come_back_with_a_cleanup_that_was_killed() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let world = World::new();
     let readme = world.read("README");
     world.stories(1, "");
@@ -355,6 +384,9 @@ fn work_that_the_user_throws_away_does_not_come_back_with_a_cleanup_that_was_kil
 
 #[test]
 fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let world = World::new();
     for name in ["m1", "m2", "m3", "g"] {
         world.write(name, "one\n");
@@ -381,6 +413,9 @@ fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
 
 #[test]
 fn what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     for args in [&["finish", "--cleanup"][..], &["abort"]] {
         for kill in [killed_at, killed_after] {
             let world = World::new();
@@ -437,6 +472,9 @@ fn commits_on_a_detached_head_after_a_start_was_killed_stay_reachable() {
 
 #[test]
 fn edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_a_ref() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     for args in [&["finish", "--cleanup"][..], &["abort"]] {
         let world = World::new();
         world.write("dir/file", "of the user\n");
@@ -459,6 +497,9 @@ fn edits_that_conflict_with_a_finish_or_an_abort_that_was_killed_are_kept_under_
 
 #[test]
 fn commits_after_a_finish_or_an_abort_was_killed_stay_reachable() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     for args in [&["finish", "--cleanup"][..], &["abort"]] {
         for detached in [false, true] {
             let world = World::new();
@@ -479,6 +520,9 @@ fn commits_after_a_finish_or_an_abort_was_killed_stay_reachable() {
 
 #[test]
 fn edits_that_a_killed_walk_has_seen_are_not_staged_by_a_cleanup() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     for same in [false, true] {
         let world = World::new();
         world.write("f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
@@ -504,6 +548,9 @@ fn edits_that_a_killed_walk_has_seen_are_not_staged_by_a_cleanup() {
 
 #[test]
 fn a_lost_index_of_ours_is_no_reason_not_to_finish() {
+    if World::is_in_place_only("the finish needs no index of ours") {
+        return;
+    }
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo a >a; {COMPLETE}"));
@@ -536,6 +583,9 @@ fn empty_directories_that_the_user_removes_do_not_come_back_with_a_cleanup() {
 
 #[test]
 fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     let world = World::new();
     world.git(&["config", "filter.up.clean", "tr A-Z a-z"]);
     world.git(&["config", "filter.up.smudge", "tr a-z A-Z"]);
@@ -558,6 +608,9 @@ fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
 
 #[test]
 fn a_run_on_its_way_back_cannot_turn() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo x >loop; {COMPLETE}"));
@@ -598,6 +651,9 @@ fn an_abort_in_the_middle_of_an_attempt_works_wherever_the_agent_has_left_head()
 
 #[test]
 fn a_run_inside_a_submodule_and_with_a_separate_git_directory_finishes_after_a_kill() {
+    if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
+        return;
+    }
     let world = World::new();
     let library = World::new();
     world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);
@@ -627,6 +683,9 @@ fn modes_and_links_survive_a_failed_attempt() {
 
 #[test]
 fn what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     for told in [false, true] {
         let world = World::new();
         if told {
@@ -647,6 +706,9 @@ fn what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it() {
 
 #[test]
 fn branches_tags_and_stash_entries_that_the_agent_destroys_come_back() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     for end in [COMPLETE, FAILED] {
         let world = World::new();
         for number in 1..=2 {
@@ -689,6 +751,9 @@ fn what_a_failed_agent_stashes_goes_with_it_and_is_kept() {
 
 #[test]
 fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     failing(&world, "git checkout -q main; echo m >m; git add m; git commit -qm moved; git checkout -q ralph/work");
     assert_eq!(world.subjects("main"), ["moved", "first"]);
@@ -699,6 +764,9 @@ fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
 
 #[test]
 fn a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     world.git(&["symbolic-ref", "refs/heads/current", "refs/heads/ralph/work"]);
     world.git(&["symbolic-ref", "refs/tags/latest", "refs/heads/ralph/work"]);
@@ -752,6 +820,9 @@ fn a_run_in_another_work_tree_is_not_the_agents_doing_and_no_news_here() {
 
 #[test]
 fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     let linked = world.outside("linked");
     world.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
@@ -766,6 +837,9 @@ fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_
 
 #[test]
 fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     let before = world.read(".git/config");
     world.write(".git/info/exclude", "secret\n");
@@ -785,6 +859,9 @@ fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
 
 #[test]
 fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and_its_version_is_kept() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     world.write(".git/info/exclude", "mine\n");
     world.stories(1, "");
@@ -804,6 +881,9 @@ fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and
 
 #[test]
 fn grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_removed_and_reported() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     world.write("README", "second\n");
     world.git(&["commit", "-qam", "second"]);
@@ -846,6 +926,9 @@ fn an_attempt_that_changes_the_patterns_of_a_users_sparse_checkout_does_not_land
 
 #[test]
 fn settings_that_blind_git_are_put_back_even_when_the_attempt_lands() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     world.stories(2, "max-retries = 0");
     world.agent(&format!(
@@ -860,6 +943,9 @@ fn settings_that_blind_git_are_put_back_even_when_the_attempt_lands() {
 
 #[test]
 fn settings_that_change_how_git_reads_the_work_tree_are_put_back_before_a_landing_and_an_abort() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     symlink("README", world.path("link")).unwrap();
     symlink("README", world.path("mine")).unwrap();
@@ -906,6 +992,9 @@ fn a_sparse_checkout_by_the_agent_hides_nothing() {
 
 #[test]
 fn a_removed_head_or_index_is_put_right() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     for script in ["rm .git/HEAD", "echo garbage >.git/HEAD", "rm .git/index", "echo garbage >.git/index", "rm -rf .git/logs"] {
         for end in [COMPLETE, FAILED] {
             let world = World::new();
@@ -949,6 +1038,9 @@ fn an_autostash_of_a_rebase_left_under_way_is_kept() {
 
 #[test]
 fn branches_above_or_below_ours_are_moved_out_of_the_way() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = World::new();
     failing(
         &world,
@@ -962,6 +1054,9 @@ fn branches_above_or_below_ours_are_moved_out_of_the_way() {
 
 #[test]
 fn raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     for attributes in [true, false] {
         let world = World::new();
         if attributes {
@@ -995,6 +1090,9 @@ fn raw_bytes_modes_and_empty_directories_of_the_user_survive_attempts_and_abort(
 
 #[test]
 fn line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     let cases: &[(&str, &str, &str, &str)] = &[
         ("core.autocrlf", "true", "", "1\n2\n"),
         ("core.autocrlf", "input", "", "1\r\n2\r\n"),
@@ -1061,7 +1159,7 @@ fn rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind() {
         ));
         world.start(&[]).code(0);
         assert_eq!(
-            world.git(&["show", "--format=", "--name-only", "HEAD"]),
+            world.git(&["show", "--format=", "--name-only", "ralph/work"]),
             "",
             "{rule}: nothing of the first attempt is in the checkpoint"
         );
@@ -1073,6 +1171,9 @@ fn rules_that_an_attempt_brings_change_no_bytes_that_it_leaves_behind() {
 
 #[test]
 fn rules_that_a_story_lands_do_not_outlive_abort_or_undo() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     for back in ["abort", "undo"] {
         let world = World::new();
         world.write("lf", "a\nb\n");
@@ -1093,6 +1194,9 @@ fn rules_that_a_story_lands_do_not_outlive_abort_or_undo() {
 
 #[test]
 fn edits_between_stories_keep_their_bytes_under_rules_that_a_story_has_landed() {
+    if World::is_in_place_only("edits in the checkout are no part of an isolated run") {
+        return;
+    }
     let world = World::new();
     world.write("notes", "a\nb\n");
     world.git(&["add", "-A"]);
@@ -1128,6 +1232,9 @@ fn what_is_set_to_text_and_looks_like_none_comes_back_as_it_was() {
 
 #[test]
 fn a_filter_that_cannot_be_run_does_not_stop_a_rollback_or_an_abort() {
+    if World::is_in_place_only("no clone can be made with such a filter; isolated_surroundings.rs has the error") {
+        return;
+    }
     let world = World::new();
     world.git(&["config", "filter.up.clean", "cat"]);
     world.git(&["config", "filter.up.smudge", "false"]);
@@ -1174,7 +1281,7 @@ fn what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attem
         world.stories(1, "max-retries = 0");
         world.agent(&format!("git sparse-checkout disable; echo zz >out/f; git add -A; git commit -qm x; {FAILED}"));
         world.start(&[]).code(1);
-        assert!(!world.exists("out/f"), "{sparse_index}");
+        assert!(!world.path("out/f").exists(), "{sparse_index}");
         assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1^2:out/f"]), "zz", "what the agent committed is kept");
         world.ralph(&["abort"]).code(0);
         assert!(!world.exists("out/f"), "{sparse_index}");
@@ -1227,6 +1334,9 @@ fn what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_an
 
 #[test]
 fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed() {
+    if World::is_in_place_only("edits in the checkout are no part of an isolated run") {
+        return;
+    }
     let world = sparse(false);
     world.stories(2, "max-retries = 0");
     world.agent(&format!("test $RALPH_STORY = 2 && {{ rm -rf u out w; exit 1; }}; mkdir v; echo v >v/v; {COMPLETE}"));
@@ -1240,6 +1350,9 @@ fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed
 
 #[test]
 fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_ends_in_words() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     let world = sparse(false);
     world.stories(1, "");
     let moving = moving_main("out/o", "theirs\\n");
@@ -1252,6 +1365,9 @@ fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_end
 
 #[test]
 fn directories_that_are_not_for_everybody_stay_so() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     let world = World::new();
     world.write("vault/deep/key", "secret\n");
     fs::create_dir(world.path("empty")).unwrap();
@@ -1274,6 +1390,9 @@ fn directories_that_are_not_for_everybody_stay_so() {
 
 #[test]
 fn files_that_are_not_for_everybody_stay_so() {
+    if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
+        return;
+    }
     let world = World::new();
     let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
     for name in ["key", "tool", "touched"] {
@@ -1318,6 +1437,9 @@ fn line_ends_that_an_agent_configures_for_everything_change_nothing_of_the_users
 
 #[test]
 fn small_ignored_files_that_the_agent_deletes_come_back() {
+    if World::is_in_place_only("a private clone has none of the user's ignored files") {
+        return;
+    }
     for end in [COMPLETE, FAILED] {
         let world = World::new();
         world.write(".gitignore", ".env\nsub/.env\n");
@@ -1336,6 +1458,9 @@ fn small_ignored_files_that_the_agent_deletes_come_back() {
 
 #[test]
 fn an_agent_that_deletes_our_state_stops_nothing() {
+    if World::is_in_place_only("the agent has a git directory of its own") {
+        return;
+    }
     for end in [COMPLETE, FAILED] {
         let world = World::new();
         world.write("mine", "mine\n");
@@ -1382,6 +1507,9 @@ fn fifos_and_sockets_stop_nobody() {
 
 #[test]
 fn submodules_come_back_with_their_dirty_files() {
+    if World::is_in_place_only("isolated_surroundings.rs has the submodules of a clone") {
+        return;
+    }
     let library = World::new();
     for script in [
         "cd sub; echo agent >README; git -c user.name=a -c user.email=a@b commit -qam agent; echo more >README; echo new >new; cd ..",
@@ -1429,7 +1557,8 @@ fn a_submodule_that_a_failed_attempt_adds_goes_with_it() {
     let world = World::new();
     failing(&world, &format!("git -c protocol.file.allow=always submodule add -q {} sub; echo mine >sub/mine", library.repo.display()));
     assert_eq!((world.git(&["status", "--porcelain"]), world.exists("sub")), (String::new(), false));
-    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/sub/mine")).unwrap(), "mine\n");
+    let moved = if World::is_isolated() { "workspaces/1/moved/1-1/sub/mine" } else { "moved/1-1/sub/mine" };
+    assert_eq!(fs::read_to_string(world.run_dir().join(moved)).unwrap(), "mine\n");
 }
 
 #[test]
@@ -1450,8 +1579,12 @@ fn a_big_file_survives_rollback_and_landing_and_never_is_in_our_memory() {
         let bytes = world.git(&["hash-object", "--no-filters", copy.to_str().unwrap()]);
         assert_eq!(world.git(&["rev-parse", &format!("{rev}:big")]), bytes, "{rev}");
     }
+    if World::is_isolated() {
+        world.ralph(&["finish", "--cleanup"]).code(0);
+    }
     let kept = world.git(&["hash-object", "--no-filters", "big"]);
-    assert_eq!(world.git(&["rev-parse", "HEAD:big"]), kept);
+    let landed = if World::is_isolated() { "refs/ralph/work/done:big" } else { "HEAD:big" };
+    assert_eq!(world.git(&["rev-parse", landed]), kept);
 }
 
 #[test]
@@ -1491,7 +1624,7 @@ fn what_the_ignore_rules_of_a_failed_attempt_hid_is_in_no_checkpoint() {
         let landed = world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]);
         assert_eq!(landed.trim_start_matches(".gitignore\n"), "README\ngood");
         assert!(!world.exists("junk") && !world.exists("sub/junk"));
-        let moved = world.run_dir().join("moved/1-1");
+        let moved = world.run_dir().join(if World::is_isolated() { "workspaces/1/moved/hidden" } else { "moved/1-1" });
         assert_eq!(["junk", "sub/junk"].map(|name| fs::read_to_string(moved.join(name)).unwrap()), ["x\n", "x\n"]);
     }
 }

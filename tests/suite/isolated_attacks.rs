@@ -269,3 +269,64 @@ fn a_landing_that_was_killed_behind_its_refs_is_recognised_though_the_user_has_c
     assert_eq!(subjects.iter().filter(|subject| *subject == "checkpoint: 1").count(), 1, "{subjects:?}");
     assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]), "README\nby-user\ns1\ns2");
 }
+
+#[test]
+fn files_hidden_by_the_ignore_rules_of_one_attempt_land_with_no_other_story() {
+    let world = World::new();
+    world.stories(1, "max-retries = 1");
+    world.agent(&format!(
+        "test $RALPH_ATTEMPT = 1 && {{ echo junk >>.gitignore; echo x >junk; mkdir sub; echo x >sub/junk; {FAILED}; exit; }}
+         find . -name junk >\"$RALPH_RUN_DIR/seen\"; echo good >good; {COMPLETE}"
+    ));
+    world.start(&["--isolate"]).code(0).says("junk is ignored by rules that the attempt added; moved to");
+    assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\ngood");
+    assert_eq!(fs::read_to_string(world.run_dir().join("seen")).unwrap(), "");
+    assert_eq!(fs::read_to_string(world.run_dir().join("workspaces/1/moved/hidden/sub/junk")).unwrap(), "x\n");
+}
+
+#[test]
+fn an_agent_that_turns_on_sparse_checkout_in_its_clone_does_not_land_the_files_it_hid_as_deleted() {
+    let world = World::new();
+    world.write("dir/file", "f\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.stories(1, "max-retries = 1");
+    let git = which("git");
+    for mode in ["--cone", "--no-cone /README"] {
+        world.agent(&format!("echo x >x; test $RALPH_ATTEMPT = 2 || {git} sparse-checkout set {mode}; {COMPLETE}"));
+        world.start(&["--isolate"]).code(0).says("the attempt changed sparse checkout");
+        assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\ndir/file\nx", "{mode}");
+        world.ralph(&["abort"]).code(0);
+    }
+}
+
+#[test]
+fn an_autostash_that_an_agent_leaves_in_its_clone_is_saved() {
+    let world = World::new();
+    world.git(&["switch", "-q", "-c", "other"]);
+    world.write("README", "other\n");
+    world.git(&["commit", "-qam", "other"]);
+    world.git(&["switch", "-q", "main"]);
+    world.write("g", "g\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "g"]);
+    let git = which("git");
+    for command in ["rebase --autostash other", "merge --autostash -q other"] {
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("echo mine >README; {git} commit -qam mine; echo dirty >g; {git} {command} >/dev/null 2>&1; {FAILED}"));
+        world.start(&["--isolate"]).code(1);
+        let saved = world.git(&["log", "-p", "-m", "--format=%s", "refs/ralph/work/attempts/1/1"]);
+        assert!(saved.contains("+dirty"), "{command}: {saved}");
+        world.ralph(&["abort"]).code(0);
+    }
+}
+
+#[test]
+fn work_on_both_branches_of_a_clone_lands() {
+    let world = World::new();
+    world.stories(1, "max-retries = 0\nverify = [\"test -e w\", \"test -e more\"]");
+    let git = which("git");
+    world.agent(&format!("echo w >w; {git} add w; {git} commit -qm work; {git} checkout -q --orphan else; {git} rm -q --cached w; rm w; {git} commit -qm else; echo more >more; {COMPLETE}"));
+    world.start(&["--isolate"]).code(0).says("its changes were moved to the run's branch");
+    assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\nmore\nw");
+}

@@ -233,3 +233,35 @@ fn what_a_killed_removal_left_goes_with_the_next_command() {
         assert!(!around.exists(), "{command}");
     }
 }
+
+/// An agent that adds a submodule with a commit and an edit of its own. A failed attempt adds it first.
+#[test]
+fn a_submodule_that_an_agent_adds_in_its_clone_lands_and_its_commits_are_saved() {
+    let (library, world) = (World::new(), World::new());
+    let git = which("git");
+    world.stories(3, "max-retries = 1\nverify = [\"test ! -e failed -a ! -e sub/failed\"]");
+    world.agent(&format!(
+        "case $RALPH_STORY-$RALPH_ATTEMPT in
+         1-1) {git} -c protocol.file.allow=always submodule add -q {lib} sub; echo x >sub/failed; echo '<promise>FAILED: no</promise>'; exit;;
+         1-2) {git} -c protocol.file.allow=always submodule add -q {lib} sub || exit 1; cd sub; echo own >own; {git} add own
+              {git} -c user.name=a -c user.email=a@b commit -qm 'in the submodule'; echo edit >edit; cd ..; {git} add sub;;
+         2-1) ls sub >$RALPH_RUN_DIR/seen; echo 2 >two;;
+         3-1) {git} rm -qrf sub; echo 3 >three;;
+         esac; {COMPLETE}",
+        lib = library.repo.display()
+    ));
+    world.start(&["--isolate"]).code(0).says("sub is a repository of its own, moved to");
+    let tree = |rev: &str| world.git(&["ls-tree", "-r", "--name-only", rev]);
+    assert_eq!(tree("ralph/work~2"), ".gitmodules\nREADME\nsub");
+    assert_eq!(tree("ralph/work~1"), ".gitmodules\nREADME\nsub\ntwo");
+    assert_eq!(tree("ralph/work"), ".gitmodules\nREADME\nthree\ntwo");
+    // The commit that the checkpoint records is nowhere else.
+    let recorded = world.git(&["rev-parse", "ralph/work~2:sub"]);
+    assert_eq!(world.git(&["log", "-1", "--format=%s", &recorded]), "in the submodule");
+    let all = world.git(&["log", "--all", "--format=%H %s"]);
+    assert!(all.contains(&recorded) && all.contains("state of a submodule"), "{all}");
+    world.git(&["fsck", "--no-dangling"]);
+    assert_eq!(fs::read_to_string(world.run_dir().join("workspaces/1/moved/1-1/sub/failed")).unwrap(), "x\n");
+    world.ralph(&["finish", "--cleanup"]).code(0);
+    assert_eq!(world.read("three"), "3\n");
+}

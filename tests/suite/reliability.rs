@@ -918,6 +918,31 @@ const TABLE: &[(&str, &str, &str)] = &[
         "everything is saved under a ref, with its commits, before the clones are removed",
         "what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed",
     ),
+    (
+        "a failed attempt adds ignore rules in a clone, and files that they hide",
+        "the files are moved into the run's directory before the next attempt, and land with no other story",
+        "files_hidden_by_the_ignore_rules_of_one_attempt_land_with_no_other_story",
+    ),
+    (
+        "an agent turns on sparse checkout in its clone",
+        "the attempt fails: files that git hid are not files that the agent deleted",
+        "an_agent_that_turns_on_sparse_checkout_in_its_clone_does_not_land_the_files_it_hid_as_deleted",
+    ),
+    (
+        "an agent leaves a rebase or a merge with an autostash in its clone",
+        "the autostash is saved with the attempt",
+        "an_autostash_that_an_agent_leaves_in_its_clone_is_saved",
+    ),
+    (
+        "an agent adds a submodule in its clone",
+        "the gitlink lands; the agent's commits and edits in the submodule are saved under a ref of the user's repository",
+        "a_submodule_that_an_agent_adds_in_its_clone_lands_and_its_commits_are_saved",
+    ),
+    (
+        "an agent commits on the run's branch in its clone, and ends on another branch",
+        "both are merged before the gates run, and land",
+        "work_on_both_branches_of_a_clone_lands",
+    ),
     ("Agents on other machines", "", ""),
     (
         "the connection to a worker breaks while its agent works",

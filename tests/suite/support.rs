@@ -117,6 +117,11 @@ impl World {
         World::is_isolated()
     }
 
+    /// The branch that the checkout is on while a run is open: an isolated run leaves it where it is.
+    pub fn branch_of_checkout() -> &'static str {
+        if World::is_isolated() { "main" } else { "ralph/work" }
+    }
+
     /// A file of the run's branch, in isolated mode and while there is one.
     fn on_branch(&self, name: &str) -> Option<Vec<u8>> {
         if !World::is_isolated() || name.starts_with(".git/") || !self.has_ref("refs/heads/ralph/work") {

@@ -11,7 +11,7 @@ use super::foreign_refs::Comparison;
 use super::git_essentials::{ALTERNATES, ALTERNATES_COPY};
 use super::mirror::{rewrite, write_if_changed};
 
-use crate::git::{Oid, RefList, RefUpdate, StashEntry};
+use crate::git::{Oid, RefList, RefUpdate, StashEntry, operation_commits};
 use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
@@ -88,7 +88,7 @@ impl Workspace {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         write_if_changed(&dir.join("head-log"), self.repo.head_log_length().to_string().as_bytes())?;
         write_if_changed(&dir.join("elsewhere"), self.repo.worked_on_elsewhere().join("\n").as_bytes())?;
-        let commits = self.operation_commits().iter().map(|oid| format!("{oid}\n")).collect::<String>();
+        let commits = operation_commits(&self.repo.place.git_dir).iter().map(|oid| format!("{oid}\n")).collect::<String>();
         write_if_changed(&dir.join("operation-commits"), commits.as_bytes())?;
         write_if_changed(&dir.join("essentials"), &self.essentials_record())?;
         self.keep_git_files(&dir.join("git-dir"))

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use crate::error::Problem;
-use crate::git::{GitError, Head, OPERATION_FILES, ORIG_HEAD, Oid, RefList};
+use crate::git::{GitError, Head, OPERATION_FILES, Oid, RefList, operation_commits};
 use crate::relocate::relocate;
 use crate::workspace::{Notice, Workspace};
 
@@ -45,20 +45,10 @@ impl Workspace {
         fs::write(&path, format!("ref: {}\n", self.names.branch())).with_context(|| format!("cannot restore {}", path.display()))
     }
 
-    /// The commits that only the files of an unfinished operation name, such as an autostash or the original head of a rebase.
-    pub(super) fn operation_commits(&self) -> Vec<Oid> {
-        let git_dir = &self.repo.place.git_dir;
-        let files = OPERATION_FILES.iter().flat_map(|file| file.commits).chain([&ORIG_HEAD]);
-        files
-            .filter_map(|name| fs::read_to_string(git_dir.join(name)).ok())
-            .flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
-            .collect()
-    }
-
     /// The commits of unfinished operations that were not there before the attempt.
     pub(crate) fn new_operation_commits(&self) -> Vec<Oid> {
         let before = self.known_operation_commits();
-        self.operation_commits().into_iter().filter(|oid| !before.contains(oid)).collect()
+        operation_commits(&self.repo.place.git_dir).into_iter().filter(|oid| !before.contains(oid)).collect()
     }
 
     /// Where the agent left HEAD. None if git reports twice that HEAD is broken.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::carried::{OwnSettings, Setting, config_text};
 use super::submodules::Submodule;
-use crate::git::{Call, Git, Oid, RefList, Repo, stale};
+use crate::git::{Call, Git, Oid, RefList, Repo, operation_commits, stale};
 use crate::names::Names;
 use crate::{relocate, safe_read, safe_write};
 
@@ -151,26 +151,23 @@ impl Origin {
             found = self.commits_in(top, commit).await?;
         }
         found.staged = staged;
-        let wanted: Vec<&Oid> = found.all.iter().chain(&found.head).chain(&found.staged).collect();
+        let wanted: Vec<&Oid> = found.all.iter().chain(&found.head).chain(&found.branch).chain(&found.staged).collect();
         if self.take_objects(top, &wanted, commit, aside).await? {
             return Ok(found);
         }
         // One object that is broken or missing must not keep the others from being taken.
-        let (mut all, staged, head) = (Vec::new(), found.staged, found.head);
+        let mut all = Vec::new();
         for oid in found.all {
             if self.take_objects(top, &[&oid], commit, aside).await? {
                 all.push(oid);
             }
         }
-        let staged = match staged {
-            Some(tree) if self.take_objects(top, &[&tree], commit, aside).await? => Some(tree),
-            _ => None,
+        let taken = async |oid: Option<Oid>| match oid {
+            Some(oid) if self.take_objects(top, &[&oid], commit, aside).await? => anyhow::Ok(Some(oid)),
+            _ => Ok(None),
         };
-        let head = match head {
-            Some(oid) if self.take_objects(top, &[&oid], commit, aside).await? => Some(oid),
-            _ => None,
-        };
-        Ok(AgentsCommits { head, all, staged })
+        let (staged, head, branch) = (taken(found.staged).await?, taken(found.head).await?, taken(found.branch).await?);
+        Ok(AgentsCommits { head, branch, all, staged })
     }
 
     /// Replaces the clone's configuration by ours and removes files that redirect git, so that git runs no command that an agent
@@ -190,7 +187,7 @@ impl Origin {
         Ok(true)
     }
 
-    async fn commits_in(&self, top: &Path, commit: &Oid) -> Result<AgentsCommits> {
+    pub(super) async fn commits_in(&self, top: &Path, commit: &Oid) -> Result<AgentsCommits> {
         let git = self.git_in(top);
         let head = git.call(["rev-parse", "--verify", "-q", "HEAD^{commit}"]).answer().await?;
         let head: Option<Oid> = if head.code == 0 { String::from_utf8_lossy(&head.stdout).trim_end().parse().ok() } else { None };
@@ -201,10 +198,13 @@ impl Origin {
         let logged = String::from_utf8_lossy(&logged.stdout).into_owned();
         let (fetched, own): (Vec<_>, Vec<_>) = refs.iter().partition(|entry| entry.name.starts_with("refs/remotes/"));
         let own = own.into_iter().filter_map(|entry| entry.commit.clone());
-        let wanted: BTreeSet<Oid> = head.iter().cloned().chain(own).chain(logged.lines().filter_map(|line| line.parse().ok())).collect();
+        let logged = logged.lines().filter_map(|line| line.parse().ok()).chain(operation_commits(&top.join(".git")));
+        let wanted: BTreeSet<Oid> = head.iter().cloned().chain(own).chain(logged).collect();
         let fetched = fetched.into_iter().filter_map(|entry| entry.commit.clone());
         let all = self.unknown_tips(top, &wanted, fetched.chain([commit.clone()])).await?;
-        Ok(AgentsCommits { head: head.filter(|oid| oid != commit), all, staged: None })
+        let branch = refs.get(&self.names.branch()).cloned();
+        let new = |oid: &Oid| oid != commit;
+        Ok(AgentsCommits { head: head.filter(new), branch: branch.filter(new), all, staged: None })
     }
 
     /// The tips of the commits that neither the user's refs nor any of `known` contain.
@@ -263,11 +263,12 @@ impl Origin {
             && is_empty("refs/tags")
             && !dir.join("logs").exists()
             && !dir.join("refs/stash").exists()
+            && operation_commits(&dir).is_empty()
     }
 
     /// Copies the objects of these commits and trees into the user's repository. Returns whether all of them were there and
     /// intact: git checks each object and those it refers to, so that no object is taken whose content does not match its id.
-    async fn take_objects(&self, top: &Path, wanted: &[&Oid], base: &Oid, aside: &Path) -> Result<bool> {
+    pub(super) async fn take_objects(&self, top: &Path, wanted: &[&Oid], base: &Oid, aside: &Path) -> Result<bool> {
         if wanted.is_empty() {
             return Ok(true);
         }
@@ -315,6 +316,8 @@ impl Origin {
 pub(crate) struct AgentsCommits {
     /// The commit of HEAD, if it is not the one the attempt began at.
     pub head: Option<Oid>,
+    /// The tip of the run's branch in the clone, if it is not the commit that the attempt began at.
+    pub branch: Option<Oid>,
     /// The tips of all commits that none of the user's refs contain, including abandoned ones.
     pub all: Vec<Oid>,
     /// The tree of the clone's index.

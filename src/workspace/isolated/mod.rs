@@ -4,9 +4,11 @@
 //! Our own work on the clone goes through the user's git directory and a private index. So nothing that the agent writes to its
 //! git directory affects what is saved and landed.
 
+mod added;
 mod brought;
 mod carried;
 mod git_dir;
+mod hidden;
 mod include;
 mod place;
 mod submodules;
@@ -213,10 +215,11 @@ impl Workspace {
         let (index, mut notices) = (self.private_index(), Vec::new());
         let tree = self.repo.tree_of(commit).await?;
         self.leave_submodules(origin, commit).await?;
+        self.leave_added_submodules(origin, commit).await?;
         let held = self.known.memory().tree.clone().filter(|_| index.exists());
         match held {
             Some(last) if last == tree => {}
-            Some(last) => self.turn_into(&last, &tree, &mut notices).await?,
+            Some(last) => self.turn_over(&last, &tree, &mut notices).await?,
             None => {
                 self.note(TURNING, format!("{tree}\n").as_bytes())?;
                 self.repo.write_checkout(&index, &tree).await?;
@@ -239,8 +242,15 @@ impl Workspace {
         Ok(notices)
     }
 
+    /// Switches the files from the work of one attempt to the base of the next one.
+    async fn turn_over(&self, from: &Oid, to: &Oid, notices: &mut Vec<Notice>) -> Result<()> {
+        let changes = self.turn_into(from, to, notices).await?;
+        self.move_unhidden_aside(&changes, "hidden", notices).await
+    }
+
     /// Switches the files from one tree to another. Files in the way that are in no tree are moved into the run's directory.
-    pub(crate) async fn turn_into(&self, from: &Oid, to: &Oid, notices: &mut Vec<Notice>) -> Result<()> {
+    /// Returns the changes.
+    pub(crate) async fn turn_into(&self, from: &Oid, to: &Oid, notices: &mut Vec<Notice>) -> Result<Vec<PathChange>> {
         let changes = self.repo.diff_trees(from, to).await?;
         let label = "in-the-way";
         self.note(TURNING, format!("{to}\n").as_bytes())?;
@@ -249,7 +259,8 @@ impl Workspace {
             notices.push(Notice::ObstacleMoved { path: path.display().to_string(), to: moved });
         }
         self.index_repo().switch_tree(&self.private_index(), from, to, Reach::AsConfigured).await?;
-        self.note_tree(&self.repo.tree_of(to).await?)
+        self.note_tree(&self.repo.tree_of(to).await?)?;
+        Ok(changes)
     }
 
     /// Whether this process knows the content of the workspace: it has taken a snapshot, and no agent has worked there since.

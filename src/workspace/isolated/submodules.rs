@@ -22,6 +22,10 @@ pub(super) struct Submodule {
 }
 
 impl Submodule {
+    pub(super) fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
     /// The submodules of a repository that are checked out.
     pub(super) async fn all_in(origin: &Origin) -> Result<Vec<Self>> {
         let mut found = Vec::new();

@@ -1,5 +1,7 @@
 //! Quotes and splits words the way a shell does, so that users can paste hints into a shell.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::str::Chars;
 
 /// The word, quoted if a shell would otherwise interpret it.
@@ -10,6 +12,18 @@ pub fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The word, quoted if a shell would otherwise interpret it, whatever bytes it has.
+#[must_use]
+pub fn quoted_bytes(word: &OsStr) -> OsString {
+    match word.to_str() {
+        Some(text) => quoted(text).into(),
+        None => {
+            let bytes = word.as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
+            OsString::from_vec([b"'", &bytes[..], b"'"].concat())
+        }
+    }
 }
 
 /// Splits a command line into words and removes quotes, like a shell. Nothing is expanded.
@@ -71,7 +85,10 @@ pub fn git_ralph(command: &str, arguments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{git_ralph, joined, quoted, split};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::{git_ralph, joined, quoted, quoted_bytes, split};
 
     #[test]
     fn a_command_has_its_options_first_and_its_arguments_quoted() {
@@ -79,6 +96,13 @@ mod tests {
         assert_eq!(git_ralph("log --attempt 2", &["work", "it's"]), "git ralph log --attempt 2 work 'it'\\''s'");
         assert_eq!(git_ralph("undo", &["work", "-x"]), "git ralph undo -- work -x");
         assert_eq!(git_ralph("list", &[]), "git ralph list");
+    }
+
+    #[test]
+    fn a_word_that_is_not_text_is_quoted_byte_for_byte() {
+        let word = OsString::from_vec(b"\xff'".to_vec());
+        let expected = OsString::from_vec(b"'\xff'\\'''".to_vec());
+        assert_eq!(quoted_bytes(&word), expected);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The runner: a command that starts another command, whose command line it gets as further arguments.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -9,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::config::{Environment, RUNNER_PLACEHOLDERS, Settings, placeholders};
 use crate::process::{Program, cannot_start, on_path};
 use crate::remote::WorkerRunner;
-use crate::shell_word::quoted;
+use crate::shell_word::quoted_bytes;
 
 /// A command that starts other commands. Without words, commands are started directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,19 +112,9 @@ impl Runner {
         let runner = if first.contains('/') { root.join(first).into() } else { first.into() };
         let own = rest.iter().map(|word| expanded(word, at));
         let command = [program.program].into_iter().chain(program.args);
-        let args = if self.joins_words() { own.chain(command.map(quoted_word)).collect() } else { own.chain(command).collect() };
+        let args =
+            if self.joins_words() { own.chain(command.map(|word| quoted_bytes(&word))).collect() } else { own.chain(command).collect() };
         Program { program: runner, args, ..program }
-    }
-}
-
-/// Quotes a word for a shell, whatever bytes it has.
-fn quoted_word(word: OsString) -> OsString {
-    match word.to_str() {
-        Some(text) => quoted(text).into(),
-        None => {
-            let bytes = word.as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
-            OsString::from_vec([b"'", &bytes[..], b"'"].concat())
-        }
     }
 }
 
@@ -187,7 +176,6 @@ mod tests {
         let args = runner.wrap(gate, &at, root).args;
         let expected = ["host", "cd", "/w/1", "&&", "sh", "-c", r#"'test -e '\''a b'\'' && echo "$HOME"'"#];
         assert_eq!(args, expected);
-        assert_eq!(quoted_word(OsString::from_vec(b"\xff'".to_vec())), OsString::from_vec(b"'\xff'\\'''".to_vec()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Both ends of a run: `start` up to the first agent, and `finish --cleanup`, against the commands that they stand for.
+//! Measures both ends of a run, `start` up to the first agent and `finish --cleanup`, against the equivalent git commands.
 
 use std::fs;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::gauge::{median, now, since, time};
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
-/// What `start` stands for.
+/// The git commands equivalent to `start`.
 const START: &str = "set -e; git checkout -q -B ralph/x; git add -A; git commit -q --allow-empty -m 'initial state'; $player rest $stamps";
-/// What `finish --cleanup` stands for.
+/// The git commands equivalent to `finish --cleanup`.
 const FINISH: &str = "set -e; git checkout -q main; git merge -q --squash ralph/x; git reset -q HEAD; git branch -q -D ralph/x";
 
-/// What is measured.
+/// The part of a run that is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// `start` up to the first agent.
     Start,
-    /// The cleanup of a run that was started with `--finish cleanup`; whether somebody has moved the original meanwhile.
+    /// The cleanup of a run that was started with `--finish cleanup`. `true`: the original branch moved during the run.
     Behind(bool),
-    /// `finish --cleanup` as a command of its own.
+    /// `finish --cleanup` as a separate command. `true`: the original branch moved during the run.
     Later(bool),
 }
 
@@ -100,7 +100,7 @@ fn finish(ours: &World, bare: &World, part: Part, size: &Size) -> Result<(Vec<Du
     Ok((mine, theirs))
 }
 
-/// What a run needs from its last checkpoint to its end, when it is told at the start how to finish; by its own journal.
+/// The time from the last checkpoint to the end of a run that was started with `--finish cleanup`, read from its journal.
 fn behind(world: &World, moved: bool) -> Result<Duration> {
     fs::write(world.outside("move-on"), world.moving_on())?;
     let words = world.with_agent(&["start", "x", "--restart", "--finish", "cleanup"], if moved { "edit-and-move" } else { "edit" })?;
@@ -116,12 +116,12 @@ fn behind(world: &World, moved: bool) -> Result<Duration> {
     Ok(at("finished")?.duration_since(at("checkpoint-landed")?).unsigned_abs())
 }
 
-/// Where the original branch is.
+/// The commit of the original branch.
 fn home(world: &World) -> Result<String> {
     world.git(&["rev-parse", "main"])
 }
 
-/// Moves the original branch on by a commit that changes another file.
+/// Adds a commit that changes another file to the original branch.
 fn move_on(world: &World) -> Result<()> {
     ensure!(world.shell(&world.moving_on())?.status()?.success(), "the original could not be moved");
     Ok(())

@@ -1,4 +1,4 @@
-//! Measuring: medians, the stamps that agents leave, memory and processor time of a process.
+//! Measures: medians, timestamps written by agents, memory and processor time of a process.
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-/// Nanoseconds, the same for all processes.
+/// The time in nanoseconds, from a clock that all processes share.
 pub fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos())
 }
 
-/// The middle one.
+/// The median.
 pub fn median(mut times: Vec<Duration>) -> Result<Duration> {
     ensure!(!times.is_empty(), "nothing was measured");
     times.sort_unstable();
     Ok(times[times.len() / 2])
 }
 
-/// What agents, and the git in front of the real one, have left in a file of stamps.
+/// The timestamps that agents, and the wrapper around git, have written to a file.
 pub struct Stamps(Vec<(char, u128, String)>);
 
 impl Stamps {
-    /// Reads the file and removes it.
+    /// Reads the file, then deletes it.
     pub fn take(file: &Path) -> Result<Self> {
         let text = fs::read_to_string(file).with_context(|| format!("no agent has left a stamp in {}", file.display()))?;
         fs::remove_file(file)?;
@@ -89,7 +89,7 @@ pub fn since(from: u128, to: u128) -> Duration {
     Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(u64::MAX))
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end and returns how long that took.
 pub fn time(command: &mut Command) -> Result<Duration> {
     let begun = Instant::now();
     let status = command.status().with_context(|| format!("{command:?}"))?;
@@ -98,16 +98,16 @@ pub fn time(command: &mut Command) -> Result<Duration> {
     Ok(time)
 }
 
-/// What a process has used.
+/// The resources that a process has used.
 #[derive(Clone, Copy, Debug)]
 pub struct Weight {
-    /// The most memory that it ever had, in MiB; without its children.
+    /// Its peak memory in MiB, without its children.
     pub peak: f64,
     /// Processor time, without its children.
     pub cpu: Duration,
 }
 
-/// Runs a command to its end and looks at what it uses meanwhile.
+/// Runs a command to its end and samples the resources that it uses.
 pub fn weigh(command: &mut Command) -> Result<Weight> {
     let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
     let weight = watch(&child);
@@ -122,7 +122,7 @@ fn watch(child: &Child) -> Result<Weight> {
     loop {
         let status = fs::read_to_string(dir.join("status")).context("/proc is needed")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        // One that has ended and is not yet waited for has no memory any more, but still its times.
+        // A zombie no longer has memory, but its times can still be read.
         let Some(line) = line else { break };
         peak = peak.max(line.trim().trim_end_matches(" kB").parse::<u32>()?);
         std::thread::sleep(Duration::from_millis(2));
@@ -130,6 +130,6 @@ fn watch(child: &Child) -> Result<Weight> {
     let stat = fs::read_to_string(dir.join("stat"))?;
     let fields: Vec<&str> = stat.rsplit_once(") ").context("/proc/<pid>/stat")?.1.split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    // Fields 14 and 15; a tick is 10 ms on every Linux that we know.
+    // Fields 14 and 15; a tick is 10 ms on all known Linux systems.
     Ok(Weight { peak: f64::from(peak) / 1024.0, cpu: Duration::from_millis(10 * (ticks(11) + ticks(12))) })
 }

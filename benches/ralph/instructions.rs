@@ -1,4 +1,4 @@
-//! Instructions of git-ralph's own process, by callgrind: the same on a busy machine as on an idle one.
+//! Counts the instructions of git-ralph's own process with callgrind; unlike times, they do not depend on the load of the machine.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
 const GROUP: &str = "instructions:";
-/// Two sizes of the same thing, whose difference is the thing alone.
+/// Two sizes of the same work: the difference between them excludes the fixed cost.
 const EVENTS: [usize; 2] = [10_000, 20_000];
 const STORIES: [usize; 2] = [1, 11];
 const BYTES: [usize; 2] = [1 << 20, 5 << 20];
@@ -33,7 +33,7 @@ pub fn measure(_: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What is typed, against git itself.
+/// Commands that users type, against git itself.
 fn commands(world: &World, table: &mut Table) -> Result<()> {
     world.stories(12)?;
     let words = world.with_agent(&["start", "x", "--limit", "3"], "edit")?;
@@ -75,7 +75,7 @@ fn both(sizes: [usize; 2], measured: impl Fn(usize) -> Result<u64>) -> Result<[u
     Ok([measured(sizes[0])?, measured(sizes[1])?])
 }
 
-/// What one more costs.
+/// The cost of one more item, from two sizes.
 fn each(name: String, [less, more]: [u64; 2], [few, many]: [usize; 2]) -> Row {
     let one = (more.saturating_sub(less) + ((many - few) / 2) as u64) / (many - few) as u64;
     let shown = if one >= 100_000 { thousands(one) } else { one.to_string() };
@@ -86,14 +86,14 @@ fn of_ralph(world: &World, args: &[&str]) -> Result<u64> {
     count(world, env!("CARGO_BIN_EXE_git-ralph"), args)
 }
 
-/// The instructions of a program, without those that it starts.
+/// The instructions of a program, without those of its children.
 fn count(world: &World, program: &str, args: &[&str]) -> Result<u64> {
     let words = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--", program];
     let words: Vec<&str> = words.iter().chain(args).copied().collect();
     let output = world.command("valgrind", &words).stderr(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{program} {args:?} ended with {} under valgrind: {said}", output.status);
-    // Children write theirs too, until they become another program.
+    // Children report their count too, until they call exec.
     let counts = said.lines().filter_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     counts.max().with_context(|| format!("valgrind has counted nothing: {said}"))
 }

@@ -1,4 +1,4 @@
-//! The benchmark: every figure is measured beside the bare commands that it is compared with, in turns, in one run.
+//! The benchmark: measures git-ralph and the equivalent bare commands alternately, in one run.
 //!
 //! `cargo bench -- [--quick] [--write] [<part of a row's name>...]`; docs/performance.md says how and why.
 #![allow(clippy::disallowed_methods, reason = "it starts git-ralph and git itself")]
@@ -27,21 +27,21 @@ use anyhow::Result;
 
 use table::{Row, Table};
 
-/// How much of everything.
+/// How large and how often each thing is measured.
 pub struct Size {
-    /// Files of the repositories that story overhead is measured in, smallest first.
+    /// Numbers of files in the repositories used for story overhead, smallest first.
     pub story: &'static [usize],
-    /// The same for rollbacks.
+    /// Numbers of files in the repositories used for rollbacks, smallest first.
     pub rollback: &'static [usize],
-    /// Bytes that an agent prints.
+    /// Number of bytes that an agent prints.
     pub output: u64,
-    /// Stories of one change.
+    /// Number of stories in one change.
     pub stories: usize,
-    /// Events of one journal.
+    /// Number of events in one journal.
     pub events: usize,
-    /// Files of the repository that starts and finishes are measured in.
+    /// Number of files in the repository used for starts and finishes.
     pub ends: usize,
-    /// How often the two sides take turns.
+    /// How often git-ralph and the bare commands alternate.
     pub rounds: usize,
 }
 
@@ -57,7 +57,7 @@ const FULL: Size = Size {
     rounds: 5,
 };
 
-/// What measures a group of rows.
+/// The functions that measure, one per group of rows.
 const GROUPS: [fn(&Size, &mut Table) -> Result<()>; 11] = [
     story::measure,
     rollback::measure,
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         return player::play(&args[1..]);
     }
     if !args.iter().any(|arg| arg == "--bench") {
-        // `cargo test --all-targets` only wants to know that it builds.
+        // `cargo test --all-targets` only checks that the benchmark builds.
         return ExitCode::SUCCESS;
     }
     match run(&args) {

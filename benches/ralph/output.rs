@@ -1,4 +1,4 @@
-//! What an agent prints: throughput against `cat >file`, and the memory that git-ralph needs for it.
+//! Measures how fast git-ralph reads an agent's output, against `cat >file`, and how much memory that takes.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::gauge::{median, weigh};
 use crate::table::{Row, Table};
 use crate::world::World;
 
-/// The agent's part, the format that it is read in, and what to call it.
+/// The agent's role, the format in which its output is read, and the name of the row.
 const KINDS: [(&str, &str, &str); 4] = [
     ("json", "claude", "stream-json"),
     ("text", "text", "plain text"),
@@ -41,7 +41,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
             theirs.extend(world.take_stamps()?.spans());
             fs::remove_file(file)?;
         }
-        // A throughput of at least one half is at most twice the time.
+        // At least half the throughput means at most twice the time.
         table.push(Row::ratio(name.clone(), median(mine)?, median(theirs)?, 2.0));
         table.push(Row::most(format!("{name}, peak memory"), peak, "MiB", 16.0));
     }

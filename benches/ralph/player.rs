@@ -1,6 +1,6 @@
-//! The scripted agent: this program under another word, so that starting it costs next to nothing and the same everywhere.
+//! The scripted agent: this same program with another first argument, so that starting it is cheap and takes equally long for both sides.
 //!
-//! The first thing that it does is to write down when it started, the last when it ended.
+//! It records a timestamp first when it starts and last before it ends.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::gauge::now;
 
-/// The first argument that makes this program the agent.
+/// The first argument that turns this program into the agent.
 pub const WORD: &str = "--play";
 
 const COMPLETE: &str = "<promise>COMPLETE</promise>\n";
 const FAILED: &str = "<promise>FAILED: as it shall</promise>\n";
 
-/// Plays `<part> <file of stamps> [<number>]`.
+/// Plays the role `<part> <file of stamps> [<number>]`.
 pub fn play(args: &[String]) -> ExitCode {
     let begun = now();
     let [part, stamps, rest @ ..] = args else { return ExitCode::FAILURE };
@@ -30,7 +30,7 @@ fn act(part: &str, stamps: &str, rest: &[String]) -> io::Result<()> {
         "rest" => out.write_all(COMPLETE.as_bytes()),
         "edit" => edit().and_then(|()| out.write_all(COMPLETE.as_bytes())),
         "edit-and-move" => {
-            // What somebody else does to the original meanwhile; the script is beside the stamps.
+            // Moves the original branch, as another user would; the script is next to the stamps.
             let script = Path::new(stamps).with_file_name("move-on");
             let moved = Command::new("sh").arg(script).stdout(Stdio::null()).status()?;
             edit().and_then(|()| out.write_all(if moved.success() { COMPLETE } else { FAILED }.as_bytes()))
@@ -47,7 +47,7 @@ fn act(part: &str, stamps: &str, rest: &[String]) -> io::Result<()> {
     }
 }
 
-/// One file of the repository gets another line, and one is new.
+/// Appends a line to one file of the repository and creates another file.
 fn edit() -> io::Result<()> {
     let unique = now();
     let mut file = OpenOptions::new().append(true).open("d0/s0/f0")?;
@@ -61,7 +61,7 @@ fn pour(out: &mut impl Write, size: u64, piece: &str, begin: &str, end: &str) ->
     let mut left = size;
     while left > 0 {
         let part = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        // A line that is cut would not be JSON any more.
+        // A line that is cut off would not be valid JSON.
         let part = if begin.is_empty() { block.len() } else { part };
         out.write_all(&block.as_bytes()[..part])?;
         left = left.saturating_sub(part as u64);
@@ -74,7 +74,7 @@ fn text_line() -> String {
     format!("{}\n", "an agent tells what it has found in the sources and what it is about to do ".repeat(2).trim_end())
 }
 
-/// The size of what clients really print: a message of the model's with a tool call, and what came of the tool.
+/// A line of the size that clients really print: a message of the model with a tool call, and the result of the tool.
 fn json_line() -> String {
     let text = "I have read the sources and will now change the parser so that it takes the new form. ".repeat(3);
     let result = "    fn parse(input: &str) -> Result<Value> {\\n        let mut rest = input;\\n".repeat(24);

@@ -1,4 +1,4 @@
-//! The report: the page of a run, against reading its journal and its diffs.
+//! Measures `report`, the page of a run, against reading its journal and its diffs.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What it takes to read the events of the run and the diffs of its checkpoints, and to do nothing with them.
+/// The time to read the events of the run and the diffs of its checkpoints, without using them.
 fn reading(world: &World) -> Result<Duration> {
     let mut events = world.ralph(&["log", "x", "--json"]);
     let mut diffs = world.command("git", &["log", "-p", "--first-parent", "main..ralph/x"]);

@@ -1,4 +1,4 @@
-//! Rollback with its rescue, against `git reset --hard && git clean -fd`: from the end of the failed agent to the next start.
+//! Measures a rollback with its rescue, from the end of the failed agent to the next start, against `git reset --hard && git clean -fd`.
 
 use anyhow::{Result, ensure};
 
@@ -7,7 +7,7 @@ use crate::gauge::median;
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
-/// Attempts of one turn.
+/// The number of attempts per turn.
 const TURN: usize = 8;
 
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The sandbox: from the end of one agent to the start of the next, against the same without a sandbox plus the bare start of one.
+//! Measures what a sandbox adds between the end of one agent and the start of the next, against no sandbox plus a bare bubblewrap.
 
 use std::fs;
 
@@ -9,9 +9,9 @@ use crate::gauge::{median, time};
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
-/// Stories of one turn.
+/// The number of stories per turn.
 const TURN: usize = 8;
-/// A sandbox with nothing special about it.
+/// The command line of a minimal sandbox.
 const BARE: [&str; 13] = [
     "--ro-bind",
     "/",
@@ -37,7 +37,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
     for world in [&fenced, &free] {
         world.stories(size.rounds * TURN)?;
     }
-    // The agent leaves its stamps outside of its workspace.
+    // The agent writes its stamps outside of its workspace.
     fenced.git(&["config", "ralph.sandboxWrite", &fenced.stamps().display().to_string()])?;
     let (mut mine, mut theirs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..size.rounds {

@@ -1,4 +1,4 @@
-//! Scale: the last of many stories against one of the first, and what a long journal costs.
+//! Measures scale: the last of many stories against one of the first, and the cost of a long journal.
 
 use std::fs;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::gauge::{Weight, median, weigh};
 use crate::table::{Row, Table, shown};
 use crate::world::{World, borrowed};
 
-/// Stories of one turn.
+/// The number of stories per turn.
 const TURN: usize = 10;
-/// Events of a story of the long journal.
+/// The number of events per story in the long journal.
 const EVENTS_A_STORY: usize = 100;
 
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The same change twice: one run stands at its end, the other at its beginning.
+/// The same change twice: one run is near its end, the other near its beginning.
 fn stories(size: &Size, table: &mut Table) -> Result<()> {
     let (late, early) = (World::new(20)?, World::new(20)?);
     let before = size.stories - size.rounds * TURN;
@@ -56,7 +56,7 @@ fn stories(size: &Size, table: &mut Table) -> Result<()> {
 fn journal(size: &Size, table: &mut Table) -> Result<()> {
     let world = World::new(20)?;
     let (short, long) = (replayed(&world, size.events / 10)?, replayed(&world, size.events)?);
-    // What was asked for a million events, in proportion.
+    // The target for a million events, in proportion.
     let share = f64::from(u32::try_from(size.events)?) / 1e6;
     let name = format!("scale: journal of {} events", size.events);
     let most = 2.0 * share;
@@ -73,13 +73,13 @@ fn journal(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What `status` costs with a journal of that many events.
+/// The resources that `status` uses with a journal of that many events.
 fn replayed(world: &World, events: usize) -> Result<Weight> {
     grown(world, events)?;
     weigh(&mut world.ralph(&["status", "x"]))
 }
 
-/// Makes a journal of that many events, of those that a real run has written.
+/// Makes a journal of that many events by repeating events of a real run.
 pub fn grown(world: &World, events: usize) -> Result<()> {
     let _ = fs::remove_dir_all(world.repo().join(".git/ralph"));
     let _ = fs::remove_dir_all(world.repo().join(".git/ralph-spare"));
@@ -141,7 +141,7 @@ fn processes(table: &mut Table) -> Result<()> {
         let _ = world.take_stamps();
         ensure!(world.counting(world.ralph(args))?.status()?.success(), "git ralph {args:?} failed");
         let commands = world.take_stamps()?;
-        // What a resumed story costs itself is in another row.
+        // The cost of the resumed story itself is in another row.
         let count = commands.before_the_first_agent().unwrap_or(commands.all_commands().len());
         let name = format!("scale: git processes of {}", args[0]);
         table.push(Row::most(name, f64::from(u32::try_from(count)?), "", 2.0));

@@ -1,4 +1,5 @@
-//! How many at once: the real machine on a virtual clock, over more slots than one computer has. Only on request.
+//! Simulates how many stories can run at once: the real machine on a virtual clock, with more slots than one computer has. Only on
+//! request.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ const OVERLAPS: [(&str, f64); 3] = [("none", 0.0), ("5 %", 0.05), ("20 %", 0.2)]
 const HEAD: &str = "| gates | overlap | slots | landings an hour | speed-up | batch: mean, largest | failed gate runs | beaten attempts | longest wait | longest story | µs a decision |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
-/// Prints a table of its own: nothing in it is compared with bare commands.
+/// Prints a table of its own, because nothing in it is compared with bare commands.
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
     if !table.names("simulation") {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Start-up: what is typed often, or asked by a shell at every key, against the smallest git commands.
+//! Measures the start-up time of commands that users type often or that a shell calls at every key press, against the smallest git
+//! commands.
 
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
 const NAMES: [&str; 3] = ["start-up: --version", "start-up: status", "start-up: completion of a change"];
-/// How often each side.
+/// The number of measurements for each side.
 const TIMES: usize = 60;
 
 pub fn measure(_: &Size, table: &mut Table) -> Result<()> {

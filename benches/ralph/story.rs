@@ -1,4 +1,4 @@
-//! Story overhead: from the end of one agent to the start of the next, against `git add -A && git commit` in a shell loop.
+//! Measures story overhead, from the end of one agent to the start of the next, against `git add -A && git commit` in a shell loop.
 
 use anyhow::{Result, ensure};
 
@@ -7,9 +7,9 @@ use crate::gauge::median;
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed, subcommand};
 
-/// Stories of one turn.
+/// The number of stories per turn.
 const TURN: usize = 8;
-/// What looks at every file.
+/// The git commands that look at every file.
 const WALKS: [&str; 7] = ["add", "status", "ls-files", "diff-files", "commit", "stash", "update-index"];
 
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {

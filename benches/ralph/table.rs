@@ -1,4 +1,4 @@
-//! The table: what was measured, what it was compared with, what was asked for; printed, and written into the document.
+//! The table of results: each figure, what it is compared with, and its target; printed, and written into docs/performance.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,22 +13,22 @@ const END: &str = "<!-- end of the table -->\n";
 
 /// One figure.
 pub struct Row {
-    /// Group and subject, as the filter knows them.
+    /// Group and subject, which the filter matches.
     pub name: String,
-    /// What git-ralph needed.
+    /// The figure of git-ralph.
     pub ours: String,
-    /// What it is compared with.
+    /// The figure of the bare commands.
     pub bare: String,
-    /// What counts: a ratio, a number of processes, an amount of memory.
+    /// The figure that has a target: a ratio, a number of processes, an amount of memory.
     pub value: String,
-    /// What was asked for.
+    /// The target.
     pub target: String,
-    /// Whether that is met.
+    /// Whether the target is met.
     pub met: bool,
 }
 
 impl Row {
-    /// Two times and the most that their ratio may be.
+    /// A row with two times and the largest allowed ratio.
     pub fn ratio(name: impl Into<String>, ours: Duration, bare: Duration, most: f64) -> Self {
         let ratio = ours.as_secs_f64() / bare.as_secs_f64();
         Row {
@@ -41,32 +41,32 @@ impl Row {
         }
     }
 
-    /// Two times and the least that the second may be of the first: how much faster ours is.
+    /// A row with two times and the least allowed speed-up of ours over the other.
     pub fn speed_up(name: impl Into<String>, ours: Duration, bare: Duration, least: f64) -> Self {
         let ratio = bare.as_secs_f64() / ours.as_secs_f64();
         let (ours, bare, value, target) = (shown(ours), shown(bare), format!("{ratio:.2}"), format!("≥ {least}"));
         Row { name: name.into(), ours, bare, value, target, met: ratio >= least }
     }
 
-    /// A figure of its own, with the most that it may be.
+    /// A row with a single figure and its upper limit.
     pub fn most(name: impl Into<String>, figure: f64, unit: &str, most: f64) -> Self {
         let value = if unit.is_empty() { format!("{figure}") } else { format!("{figure:.1} {unit}") };
         let target = format!("≤ {most} {unit}").trim_end().to_owned();
         Row { name: name.into(), ours: value.clone(), bare: String::new(), value, target, met: figure <= most }
     }
 
-    /// A figure for which nothing was asked.
+    /// A row without a target.
     pub fn plain(name: impl Into<String>, ours: &str, bare: &str, value: &str) -> Self {
         let [ours, bare, value] = [ours, bare, value].map(str::to_owned);
         Row { name: name.into(), ours, bare, value, target: String::new(), met: true }
     }
 
-    /// The same where nothing was asked for; says where it was.
+    /// Removes the target, and says where it applies instead.
     pub fn without_target(self, elsewhere: &str) -> Self {
         Row { target: format!("only {elsewhere}"), met: true, ..self }
     }
 
-    /// The row as the table has it.
+    /// The row as a line of the table.
     pub fn line(&self) -> String {
         let met = match (self.target.is_empty(), self.met) {
             (true, _) => "",
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-/// All rows so far.
+/// All rows so far, and which rows are wanted.
 pub struct Table {
     wanted: Vec<String>,
     rows: Vec<Row>,
@@ -85,17 +85,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// For the rows whose names have one of these words in them; for all, if there is none.
+    /// A table of the rows whose names contain one of these words, or of all rows if there are none.
     pub fn new(wanted: Vec<&str>, tell: fn(&Row)) -> Self {
         Table { wanted: wanted.into_iter().map(str::to_owned).collect(), rows: Vec::new(), tell }
     }
 
-    /// Whether a row of that name is asked for.
+    /// Whether a row of that name was requested.
     pub fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
     }
 
-    /// Whether a row of that name is asked for by a word, and not because everything is.
+    /// Whether a row was requested by name, and not because all rows are.
     pub fn names(&self, name: &str) -> bool {
         !self.wanted.is_empty() && self.wants(name)
     }
@@ -105,7 +105,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Takes a row in.
+    /// Adds a row.
     pub fn push(&mut self, row: Row) {
         (self.tell)(&row);
         self.rows.push(row);
@@ -120,7 +120,7 @@ impl Table {
         text
     }
 
-    /// Puts the rows into the document's table: in the place of those of the same name, or below all.
+    /// Writes the rows into the table of the document: each replaces the row of the same name, or is added at the end.
     pub fn write(&self) -> Result<()> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
         let text = fs::read_to_string(&path).context("docs/performance.md")?;
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// A time as a person reads it.
+/// A time with a readable unit.
 pub fn shown(time: Duration) -> String {
     let milliseconds = time.as_secs_f64() * 1000.0;
     if milliseconds >= 10_000.0 { format!("{:.1} s", milliseconds / 1000.0) } else { format!("{milliseconds:.1} ms") }

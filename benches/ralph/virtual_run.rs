@@ -1,6 +1,6 @@
-//! A run without git, agents or time: the real machine, driven by a clock that jumps from one end of a step to the next.
+//! Simulates a run without git, agents or waiting: the real machine, driven by a clock that jumps to the end of the next step.
 //!
-//! Shared with `tests/suite/machine_queue.rs`, which asserts what must hold for any numbers.
+//! Shared with `tests/suite/machine_queue.rs`, which asserts what must hold for any parameters.
 #![expect(clippy::panic, reason = "a simulation whose promises are broken must stop")]
 
 use std::cmp::Reverse;
@@ -13,54 +13,54 @@ use git_ralph::process::Exit;
 use git_ralph::run::{Defeat, DefeatCause, End, Event, Next, Opening, Policy, RunState, Step, Subject, Usage};
 use git_ralph::story::{Order, Story, StoryId};
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy)]
 pub struct Scene {
     pub stories: usize,
     pub slots: usize,
-    /// The mean time of an agent; times are log-normal, so some take five times as long.
+    /// The mean working time of an agent. Times are log-normal, so some are five times as long.
     pub agent_seconds: f64,
-    /// The time of all gates of a story or of a merge.
+    /// The duration of all gates of a story or of a merge.
     pub gate_seconds: f64,
-    /// How likely an attempt conflicts with something that has landed since it began, if ten stories have. Whether two stories
-    /// conflict is drawn once for each pair.
+    /// The probability that an attempt conflicts with work that has landed since it began, if ten stories have landed. Each pair of
+    /// stories is drawn once.
     pub overlap: f64,
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub landed: usize,
-    /// Seconds.
+    /// The total time in seconds.
     pub time: f64,
     pub landings: usize,
     pub largest_batch: usize,
     pub gate_runs: usize,
-    /// Runs of gates on merges that failed.
+    /// How often gates failed on a merge.
     pub failed_gates: usize,
     pub attempts: usize,
     pub beaten: usize,
-    /// Seconds.
+    /// In seconds.
     pub longest_wait: f64,
-    /// Seconds from the first start to the landing.
+    /// Seconds from the first start of a story to its landing.
     pub longest_story: f64,
-    /// The most attempts in workspaces.
+    /// The largest number of attempts in workspaces at the same time.
     pub most_at_work: usize,
-    /// How often the machine was asked.
+    /// How often the machine decided.
     pub decisions: usize,
 }
 
-/// The number of landings that `Scene::overlap` is meant for.
+/// The number of landings that `Scene::overlap` refers to.
 const TEN: f64 = 10.0;
-/// Saving the work of an attempt, or putting one commit on the branch.
+/// The time to save the work of an attempt, or to put one commit on the branch.
 const GIT_SECONDS: f64 = 0.2;
-/// Making a clone.
+/// The time to make a clone.
 const CLONE_SECONDS: f64 = 5.0;
-/// Of the conflicts, every fourth is one that only gates see.
+/// One in this many conflicts is noticed only by gates.
 const HIDDEN: u64 = 4;
 
-/// Plays the scene to its end.
+/// Simulates the scene to its end.
 pub fn play(scene: Scene) -> Outcome {
     let mut run = VirtualRun::new(scene);
     while let Some(next) = run.decide() {
@@ -74,7 +74,7 @@ struct VirtualRun {
     scene: Scene,
     stories: Vec<Story>,
     numbers: HashMap<StoryId, usize>,
-    /// Stories at the beginning of the list that are done.
+    /// The number of stories at the beginning of the list that are done.
     passed: usize,
     policy: Policy,
     state: RunState,
@@ -85,13 +85,13 @@ struct VirtualRun {
     started: u64,
     /// The stories in the order in which they landed.
     landed: Vec<usize>,
-    /// How many had landed when a story's attempt began.
+    /// How many stories had landed when a story's attempt began.
     began_after: HashMap<usize, usize>,
     first_start: HashMap<usize, u64>,
     queued_at: BTreeMap<usize, u64>,
     at_work: usize,
     defeats: HashMap<usize, u32>,
-    /// Stories that were beaten twice and are under way.
+    /// Stories that were beaten twice and are in progress.
     overdue: BTreeSet<usize>,
     outcome: Outcome,
 }
@@ -104,7 +104,7 @@ fn mixed(mut number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Between 0 and 1, drawn for these numbers and no others.
+/// A number between 0 and 1 that depends only on the seed and these two numbers.
 fn drawn(seed: u64, one: u64, other: u64) -> f64 {
     (mixed(mixed(seed ^ mixed(one)) ^ other) >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -165,7 +165,7 @@ impl VirtualRun {
         }
     }
 
-    /// Asks the machine; nothing if the loop is over.
+    /// Asks the machine for the next steps; `None` if the loop has ended.
     fn decide(&mut self) -> Option<Vec<Step>> {
         self.passed += self.stories[self.passed..].iter().take_while(|story| self.state.is_done(story)).count();
         self.outcome.decisions += 1;
@@ -211,7 +211,7 @@ impl VirtualRun {
         self.numbers[story]
     }
 
-    /// How long a step takes, and what comes of it.
+    /// The duration of a step, and the events that it yields.
     fn perform(&mut self, step: Step) -> (f64, Vec<Event>) {
         match step {
             Step::MakeWorkspace { slot } => (CLONE_SECONDS, vec![Event::WorkspaceReady { slot, path: String::new(), files: 0, bytes: 0 }]),
@@ -262,15 +262,15 @@ impl VirtualRun {
         (self.agent_time(number as u64, u64::from(attempt)), vec![ended])
     }
 
-    /// Log-normal, with a standard deviation of 0.7 of the logarithm, and the mean of the scene.
+    /// A log-normal time with the mean of the scene; the standard deviation of its logarithm is 0.7.
     fn agent_time(&self, story: u64, attempt: u64) -> f64 {
-        // The sum of twelve draws is as good as normal.
+        // The sum of twelve uniform draws is approximately normal.
         let normal: f64 = (0..12).map(|at| drawn(self.scene.seed, story * 1000 + attempt, at)).sum::<f64>() - 6.0;
         let deviation = 0.7_f64;
         self.scene.agent_seconds * (deviation * normal - deviation * deviation / 2.0).exp()
     }
 
-    /// Whether two stories change the same lines, and whether only gates notice: the same answer every time.
+    /// Whether two stories change the same lines, and whether only gates notice that. The answer is always the same.
     fn conflict(&self, one: usize, other: usize) -> Option<Conflict> {
         let (low, high) = (one.min(other) as u64, one.max(other) as u64);
         let per_pair = 1.0 - (1.0 - self.scene.overlap).powf(1.0 / TEN);
@@ -278,13 +278,13 @@ impl VirtualRun {
         does.then(|| if mixed(low * 1_000_003 + high).is_multiple_of(HIDDEN) { Conflict::Hidden } else { Conflict::Open })
     }
 
-    /// The conflict of a story with what has landed since it began, and with these.
+    /// The conflict of a story with stories that have landed since it began, and with the given ones.
     fn conflict_with_landed(&self, story: usize, before: &[usize]) -> Option<Conflict> {
         let since = self.landed[self.began_after[&story]..].iter().chain(before);
         since.filter_map(|other| self.conflict(story, *other)).max()
     }
 
-    /// What `run/clone_steps.rs` makes of a landing.
+    /// The same events as `run/clone_steps.rs` yields for a landing.
     fn land(&mut self, batch: &[(StoryId, u32)]) -> (f64, Vec<Event>) {
         let numbers: Vec<usize> = batch.iter().map(|(story, _)| self.number(story)).collect();
         let merge_time = GIT_SECONDS * batch.len() as f64;
@@ -365,7 +365,7 @@ impl VirtualRun {
 /// A conflict between two stories.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Conflict {
-    /// The merge is clean, and the gates fail on it.
+    /// The merge is clean, but the gates fail on it.
     Hidden,
     /// The merge has conflicts.
     Open,

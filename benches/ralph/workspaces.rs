@@ -1,4 +1,4 @@
-//! Private clones and the landing queue: a clone against `git worktree add`, several jobs against one.
+//! Measures private clones against `git worktree add`, and runs with several jobs against runs with one.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::gauge::{median, since, time, weigh};
 use crate::table::{Row, Table};
 use crate::world::{World, borrowed};
 
-/// Stories of the changes that several jobs work on.
+/// The number of stories in the changes that several jobs work on.
 const STORIES: usize = 16;
 
 pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
@@ -21,7 +21,7 @@ pub fn measure(size: &Size, table: &mut Table) -> Result<()> {
     several_jobs(size, table)
 }
 
-/// The clone of the first slot, from the initial state to the start of its agent.
+/// Measures the clone of the first slot, from the initial state to the start of its agent.
 fn first_agent(size: &Size, table: &mut Table) -> Result<()> {
     let name = format!("workspaces: ready for the first agent, {} files", size.ends);
     if !table.wants(&name) {
@@ -44,7 +44,7 @@ fn first_agent(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// From the end of one agent to the start of the next in the same clone, against a rollback in place.
+/// Measures from the end of one agent to the start of the next in the same clone, against a rollback in place.
 fn between_stories(size: &Size, table: &mut Table) -> Result<()> {
     let name = format!("workspaces: from story to story, {} files, against a rollback in place", size.ends);
     if !table.wants(&name) {
@@ -63,7 +63,7 @@ fn between_stories(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A landing on a tip that has moved, against one on a tip that has not; without gates.
+/// Measures a landing on a tip that has moved, against one on a tip that has not; without gates.
 fn landings(size: &Size, table: &mut Table) -> Result<()> {
     let name = format!("workspaces: a landing on a moved tip, {} files", size.ends);
     if !table.wants(&name) {
@@ -72,7 +72,7 @@ fn landings(size: &Size, table: &mut Table) -> Result<()> {
     let world = World::new(size.ends)?;
     let (mut moved, mut unmoved) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
-        // Two that end together: the first lands on the tip that it began from, the second on a moved one.
+        // Two stories end together: the first lands on the tip that it began from, the second on a moved tip.
         change(&world, 2, "")?;
         run(
             &world,
@@ -92,15 +92,15 @@ fn landings(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What the stories of a change do.
+/// The work of the stories of a change.
 struct Load {
     name: &'static str,
     /// Seconds that an agent and a gate take.
     agent: f64,
     gate: f64,
-    /// How many of ten stories insert at the same line.
+    /// How many of ten stories insert a line at the same place.
     overlapping: usize,
-    /// Jobs, and the least speed-up against one job.
+    /// Numbers of jobs, each with the least speed-up over one job.
     jobs: &'static [(u32, f64)],
 }
 
@@ -134,7 +134,7 @@ fn several_jobs(size: &Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// How long a run of 16 stories takes.
+/// The duration of a run of 16 stories.
 fn one_run(load: &Load, jobs: u32, quick: bool) -> Result<Duration> {
     let world = World::new(200)?;
     let scale = if quick { 0.1 } else { 1.0 };
@@ -147,7 +147,7 @@ fn one_run(load: &Load, jobs: u32, quick: bool) -> Result<Duration> {
     Ok(taken)
 }
 
-/// Stories that need not wait for each other.
+/// Writes a change whose stories do not depend on each other.
 fn change(world: &World, stories: usize, head: &str) -> Result<()> {
     world.stories(stories)?;
     let file = world.repo().join(".git/ralph/x.toml");

@@ -1,4 +1,4 @@
-//! A place to measure in: a repository of a given size with nothing around it that could make it slower or faster.
+//! The environment for measurements: a repository of a given size, isolated from the user's configuration.
 
 use std::fs;
 use std::io::Write;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use crate::gauge::Stamps;
 use crate::player;
 
-/// A repository of its own with a home of its own.
+/// A repository with a home directory of its own.
 pub struct World {
     root: TempDir,
     repo: PathBuf,
 }
 
 impl World {
-    /// A repository with that many files in one pack, all of them checked out.
+    /// Creates a repository with that many files in one pack, all of them checked out.
     pub fn new(files: usize) -> Result<Self> {
         let root = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
         let repo = root.path().canonicalize()?.join("repo");
@@ -52,27 +52,27 @@ impl World {
         Ok(())
     }
 
-    /// Where the repository is.
+    /// The path of the repository.
     pub fn repo(&self) -> &Path {
         &self.repo
     }
 
-    /// A file beside the repository.
+    /// The path of a file beside the repository.
     pub fn outside(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// The file that agents leave their stamps in.
+    /// The file to which agents write their stamps.
     pub fn stamps(&self) -> PathBuf {
         self.outside("stamps")
     }
 
-    /// What agents have left there.
+    /// Reads and deletes the stamps of the agents.
     pub fn take_stamps(&self) -> Result<Stamps> {
         Stamps::take(&self.stamps())
     }
 
-    /// A change of that many stories.
+    /// Writes a change with that many stories.
     pub fn stories(&self, count: usize) -> Result<()> {
         let stories: String = (1..=count).map(|id| format!("[[story]]\nid = \"{id}\"\ntitle = \"Story {id}\"\n")).collect();
         let dir = self.repo.join(".git/ralph");
@@ -80,7 +80,7 @@ impl World {
         Ok(fs::write(dir.join("x.toml"), stories)?)
     }
 
-    /// A program in this world.
+    /// A command with the directory and the environment of this world.
     pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
@@ -90,19 +90,19 @@ impl World {
         command
     }
 
-    /// git, and it must succeed; gives what it said.
+    /// Runs git, which must succeed, and returns its output.
     pub fn git(&self, args: &[&str]) -> Result<String> {
         let output = self.command("git", args).stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
         ensure!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    /// git-ralph, not yet started.
+    /// A git-ralph command, not yet started.
     pub fn ralph(&self, args: &[&str]) -> Command {
         self.command(env!("CARGO_BIN_EXE_git-ralph"), args)
     }
 
-    /// git-ralph, run to an end with one of these exit statuses.
+    /// Runs git-ralph, which must end with one of these exit statuses.
     pub fn ralph_ends(&self, args: &[&str], codes: &[i32]) -> Result<()> {
         let output = self.ralph(args).stderr(Stdio::piped()).output()?;
         let code = output.status.code().unwrap_or(-1);
@@ -110,19 +110,19 @@ impl World {
         Ok(())
     }
 
-    /// A shell script; `$player` is the agent with `$stamps`, as in `$player edit $stamps`.
+    /// A shell script in which `$player` is the agent and `$stamps` its file, as in `$player edit $stamps`.
     pub fn shell(&self, script: &str) -> Result<Command> {
         let mut command = self.command("sh", &["-c", script]);
         command.env("player", format!("{} {}", self_path()?, player::WORD)).env("stamps", self.stamps());
         Ok(command)
     }
 
-    /// The words of an agent that plays a part, to be put behind `start x --`.
+    /// The command line of an agent with this role, to be put after `start x --`.
     pub fn agent(&self, part: &str) -> Result<Vec<String>> {
         Ok(vec![self_path()?, player::WORD.to_owned(), part.to_owned(), self.stamps().display().to_string()])
     }
 
-    /// Configures the agent `pour`, which prints that many bytes to be read in a format; gives its command.
+    /// Configures the agent `pour`, which prints that many bytes in a format, and returns its command.
     pub fn pours(&self, part: &str, format: &str, bytes: u64) -> Result<String> {
         let command = format!("{} {bytes}", self.agent(part)?.join(" "));
         self.git(&["config", "ralph.pour.cmd", &command])?;
@@ -136,7 +136,7 @@ impl World {
         Ok(args.chain(self.agent(part)?).collect())
     }
 
-    /// A script that moves the original branch on by a commit that changes another file.
+    /// A script that adds a commit that changes another file to the original branch.
     pub fn moving_on(&self) -> String {
         let index = self.outside("other-index").display().to_string();
         format!(
@@ -146,7 +146,7 @@ impl World {
         )
     }
 
-    /// A git in front of the real one that leaves its command line among the stamps.
+    /// Puts a wrapper before git that writes each command line to the stamps.
     pub fn counting(&self, mut command: Command) -> Result<Command> {
         let path = std::env::var("PATH").unwrap_or_default();
         let real = path.split(':').map(|dir| Path::new(dir).join("git")).find(|git| git.is_file()).context("no git on PATH")?;
@@ -159,12 +159,12 @@ impl World {
     }
 }
 
-/// The same words as borrowed ones.
+/// Borrows the words.
 pub fn borrowed(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// What a git was asked to do, without the settings before it.
+/// The subcommand of a git call, without the settings before it.
 pub fn subcommand(line: &str) -> &str {
     let mut words = line.split(' ');
     while let Some(word) = words.next() {

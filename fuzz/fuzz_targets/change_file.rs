@@ -1,4 +1,4 @@
-//! Any text is a change file with stories, or an error that names the file.
+//! Fuzzes change files: any text either parses into stories or gives an error that names the file.
 #![no_main]
 
 use git_ralph::config::parse_change_file;

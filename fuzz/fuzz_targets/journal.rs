@@ -1,4 +1,4 @@
-//! Any bytes are a journal that can be replayed, folded and asked for what is next, or an error.
+//! Fuzzes the journal: any bytes can either be replayed, folded and used for the next decision, or give an error.
 #![no_main]
 
 use std::fs;
@@ -9,7 +9,7 @@ use git_ralph::story::Story;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 
-/// In memory where there is such a place: on a disk, writing it is most of the work.
+/// In memory if the system has such a directory: on a disk, most of the time would go into writing.
 static FILE: LazyLock<NamedTempFile> =
     LazyLock::new(|| NamedTempFile::new_in("/dev/shm").or_else(|_| NamedTempFile::new()).expect("a temporary file"));
 
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// `a` waits for `b`.
+/// Two stories; `a` waits for `b`.
 fn stories() -> Vec<Story> {
     let mut stories = ["a", "b", "c"].map(|id| Story::stand_in(&id.parse().expect("a story id"))).to_vec();
     stories[0].after = vec![stories[1].id.clone()];

@@ -1,13 +1,13 @@
-//! A promise is heard however output is cut into pieces, and never in a text that was disarmed.
+//! Fuzzes promises: one is found however the output is split into pieces, and never in text that was disarmed.
 #![no_main]
 
 use git_ralph::agent::{Signal, TextReader, disarmed};
 use libfuzzer_sys::fuzz_target;
 
-/// Lines from here on are cut by the reader.
+/// The reader cuts lines at this length.
 const LONGEST_LINE: usize = 32 * 1024;
 
-// The first byte says how long the pieces are, so that a seed is otherwise plain text.
+// The first byte is the length of the pieces, so that a seed is otherwise plain text.
 fuzz_target!(|input: &[u8]| {
     let Some((size, output)) = input.split_first() else { return };
     let said = heard(output, output.len().max(1));
@@ -31,7 +31,7 @@ fn heard(output: &[u8], size: usize) -> Signal {
     said
 }
 
-/// Whether the reader hears something else than what is written.
+/// Whether the reader changes the text before it searches it: it interprets escape sequences and cuts long lines.
 fn is_interpreted(text: &str) -> bool {
     text.contains(['\u{1b}', '\u{9b}']) || text.split('\n').any(|line| line.len() >= LONGEST_LINE)
 }

@@ -1,11 +1,11 @@
-//! Any story makes a prompt, and no prompt holds a promise.
+//! Fuzzes prompts: every story gives a prompt, and no prompt contains a promise.
 #![no_main]
 
 use git_ralph::agent::{Feedback, Learnings, Prompt, Signal, TextReader};
 use git_ralph::story::{Change, Order, Story};
 use libfuzzer_sys::fuzz_target;
 
-// One field a paragraph, so that seeds are plain text; what is missing is empty.
+// One field per paragraph, so that seeds are plain text. Missing fields are empty.
 fuzz_target!(|text: &str| {
     let mut fields = text.split("\n---\n").map(str::to_owned);
     let mut field = || fields.next().unwrap_or_default();
@@ -41,7 +41,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// What is told of the attempt before, by its first line.
+/// The feedback on the previous attempt; the first line of the field selects its kind.
 fn feedback(field: String) -> Option<Feedback> {
     let (kind, words) = field.split_once('\n')?;
     let words = words.to_owned();

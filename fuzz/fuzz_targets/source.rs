@@ -1,4 +1,4 @@
-//! Any file of tasks: no panic, and landing a story changes its marks and not another byte.
+//! Fuzzes files of tasks: no panic, and landing a story changes its marks and no other byte.
 #![no_main]
 
 use git_ralph::story::source::{Kind, Material, Page, apply, kind_of, mark_landed, marks};

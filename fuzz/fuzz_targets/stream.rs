@@ -1,4 +1,4 @@
-//! Whatever a client prints: no panic, little memory, and the same verdict however it is cut into pieces.
+//! Fuzzes the output of clients: no panic, bounded memory, and the same verdict however the output is split into pieces.
 #![no_main]
 
 use git_ralph::agent::{AgentReport, Format, Reader, Signal};
@@ -7,7 +7,7 @@ use git_ralph::run::{Verdict, judge};
 use jiff::Zoned;
 use libfuzzer_sys::fuzz_target;
 
-// The first byte says which format, the second how long the pieces are, so that a seed is otherwise a plain stream.
+// The first byte selects the format, the second the length of the pieces, so that a seed is otherwise a plain stream.
 fuzz_target!(|input: &[u8]| {
     let [format, size, output @ ..] = input else { return };
     let format = Format::NAMES[usize::from(*format) % Format::NAMES.len()].1;

@@ -1,4 +1,4 @@
-//! `git ralph abort`.
+//! Defines the arguments of `git ralph abort`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `git ralph config`.
+//! Defines the arguments of `git ralph config`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `git ralph demo`.
+//! Defines the arguments of `git ralph demo`.
 
 use clap::{Args, ValueHint};
 

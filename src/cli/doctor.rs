@@ -1,4 +1,4 @@
-//! `git ralph doctor`.
+//! Defines the arguments of `git ralph doctor`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `git ralph done`.
+//! Defines the arguments of `git ralph done`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `git ralph edit`.
+//! Defines the arguments of `git ralph edit`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `git ralph finish`.
+//! Defines the arguments of `git ralph finish`.
 
 use clap::Args;
 
@@ -24,7 +24,7 @@ pub struct FinishArgs {
 }
 
 impl FinishArgs {
-    /// What was chosen, if anything.
+    /// The mode that was chosen, if any.
     #[must_use]
     pub fn mode(&self) -> Option<Finish> {
         match (self.cleanup, self.keep) {

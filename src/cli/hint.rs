@@ -1,4 +1,4 @@
-//! `git ralph hint`.
+//! Defines the arguments of `git ralph hint`.
 
 use clap::Args;
 

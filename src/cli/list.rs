@@ -1,4 +1,4 @@
-//! `git ralph list`.
+//! Defines the arguments of `git ralph list`.
 
 use clap::Args;
 

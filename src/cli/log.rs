@@ -1,4 +1,4 @@
-//! `git ralph log`.
+//! Defines the arguments of `git ralph log`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! The command line: clap definitions only, one file a command.
+//! Defines the command line with clap, one file per command, and nothing else.
 
 mod abort;
 mod config;
@@ -57,7 +57,7 @@ pub use worker::WorkerArgs;
 #[derive(Debug, Parser)]
 #[command(name = "git-ralph", bin_name = "git ralph", version, disable_help_subcommand = false)]
 pub struct Cli {
-    /// What to do; `status` if nothing is said.
+    /// The command; `status` if none is given.
     #[command(subcommand)]
     pub command: Option<Command>,
 }

@@ -1,4 +1,4 @@
-//! `git ralph new`.
+//! Defines the arguments of `git ralph new`.
 
 use clap::{Args, ValueHint};
 

@@ -1,4 +1,4 @@
-//! `git ralph prune`.
+//! Defines the arguments of `git ralph prune`.
 
 use clap::Args;
 

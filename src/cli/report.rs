@@ -1,4 +1,4 @@
-//! `git ralph report`.
+//! Defines the arguments of `git ralph report`.
 
 use std::path::PathBuf;
 

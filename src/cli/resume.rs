@@ -1,4 +1,4 @@
-//! `git ralph resume`.
+//! Defines the arguments of `git ralph resume`.
 
 use clap::Args;
 

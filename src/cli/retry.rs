@@ -1,4 +1,4 @@
-//! `git ralph retry`.
+//! Defines the arguments of `git ralph retry`.
 
 use clap::Args;
 

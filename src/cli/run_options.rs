@@ -1,14 +1,14 @@
-//! The options that `start` and `resume` share.
+//! Defines the options that `start` and `resume` share.
 
 use clap::Args;
 
 use super::count;
 use crate::config::{AgentChoice, Flags};
 
-/// How a loop is to run. Where an option stands in the help is said by a number, because most of them are in the table of settings.
+/// How to run a loop. A number sets the place of each option in the help, because most options come from the table of settings.
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// What can be set elsewhere too; `only` is filled in by [`RunOptions::flags`].
+    /// The options that are also settings; `only` is filled in by [`RunOptions::flags`].
     #[command(flatten)]
     pub settings: Flags,
     /// Work on this story only; may be given more than once
@@ -35,7 +35,7 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// What of it is remembered for `resume`.
+    /// The options that `start` records for `resume`.
     #[must_use]
     pub fn flags(&self) -> Flags {
         let mut flags = Flags { only: self.only.clone(), ..self.settings.clone() };

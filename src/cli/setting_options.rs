@@ -1,4 +1,4 @@
-//! The options that settings have, from the table of settings.
+//! Generates the options of settings from the table of settings.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -18,7 +18,7 @@ impl Args for Flags {
 
 impl FromArgMatches for Flags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        // A switch that is not given has a value too, for clap.
+        // For clap, a switch that is not given also has a value.
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let values = |id: &str| matches.get_many::<String>(id).filter(|_| is_given(id)).map(|values| values.cloned().collect());
         Flags::read(values).map_err(|why| Error::raw(ErrorKind::ValueValidation, why))
@@ -29,7 +29,7 @@ impl FromArgMatches for Flags {
     }
 }
 
-/// The option of a setting. Its text is checked here, so that clap can say what is wrong, and read by [`Flags::read`].
+/// The option of a setting. Its text is checked here, so that clap can report what is wrong; [`Flags::read`] parses it.
 fn option(key: &'static Key) -> Option<Arg> {
     let long = key.option?.trim_start_matches("--");
     let checked = |text: &str| key.check_option(text).map(|()| text.to_owned());

@@ -1,4 +1,4 @@
-//! `git ralph setup`.
+//! Defines the arguments of `git ralph setup`.
 
 use clap::{Args, ValueHint};
 

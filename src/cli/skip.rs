@@ -1,4 +1,4 @@
-//! `git ralph skip`.
+//! Defines the arguments of `git ralph skip`.
 
 use clap::Args;
 

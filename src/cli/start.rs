@@ -1,4 +1,4 @@
-//! `git ralph start`.
+//! Defines the arguments of `git ralph start`.
 
 use clap::Args;
 

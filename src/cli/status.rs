@@ -1,4 +1,4 @@
-//! `git ralph status`.
+//! Defines the arguments of `git ralph status`.
 
 use clap::Args;
 

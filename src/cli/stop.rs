@@ -1,4 +1,4 @@
-//! `git ralph stop`.
+//! Defines the arguments of `git ralph stop`.
 
 use clap::Args;
 

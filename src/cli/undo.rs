@@ -1,4 +1,4 @@
-//! `git ralph undo`.
+//! Defines the arguments of `git ralph undo`.
 
 use clap::Args;
 

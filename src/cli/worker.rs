@@ -1,4 +1,4 @@
-//! `git ralph worker`.
+//! Defines the arguments of `git ralph worker`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Agents as commands: how they are found, fed, heard and ended.
+//! Tests agents as commands: how git-ralph finds and starts them, passes the prompt, reads the output and ends them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -214,13 +214,13 @@ fn what_a_successful_agent_leaves_running_is_ended_and_said() {
     assert!(is_gone(&fs::read_to_string(&pid).unwrap()));
 }
 
-/// Shell words that leave a process behind without parent, session, group or environment; it writes its id to a file.
+/// A shell script that leaves a process behind without parent, session, group or environment; the process writes its id to a file.
 fn leave_an_orphan(world: &World, file: &str) -> String {
     let pid = world.outside(file);
     format!("{}; {}", leave_behind(&world.program("orphan", "echo $$ >$1; exec sleep 600"), &pid), until_asleep(&pid))
 }
 
-/// Shell words that wait until the process whose id is in the file has become a `sleep`: by that name it is told.
+/// A shell script that waits until the process whose id is in the file has become `sleep`, because git-ralph reports it by that name.
 fn until_asleep(pid: &Path) -> String {
     format!("until grep -qsx sleep /proc/$(cat {})/comm; do echo waiting; sleep 0.01; done", pid.display())
 }
@@ -230,7 +230,7 @@ fn leave_behind(program: &str, file: &Path) -> String {
     format!("(env -i setsid {program} {file} >/dev/null 2>&1 </dev/null &); while [ ! -s {file} ]; do echo waiting; sleep 0.01; done")
 }
 
-/// The processes that each attempt left running, as its event names them.
+/// The processes that each attempt left running, as listed in its event.
 fn survivors(world: &World) -> Vec<String> {
     let ended = world.events().into_iter().filter(|event| event["event"] == "agent-ended");
     ended.map(|event| event["survivors"].to_string()).collect()
@@ -255,7 +255,8 @@ fn an_orphan_is_ended_after_a_failure_and_after_a_timeout() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
     let leave = leave_an_orphan(&world, "pid.$RALPH_ATTEMPT");
-    // What waits for the orphan prints: the silence, and with it the time limit, begins once it is there, however busy the machine.
+    // The script prints while it waits for the orphan, so the idle timeout starts only once the orphan exists, however busy the machine
+    // is.
     world.agent(&format!("{leave}; test $RALPH_ATTEMPT = 2 && exec sleep 600; exit 1"));
     world.start(&["--idle-timeout", "5s"]).code(1);
     let pids: Vec<String> = (1..=2).map(|n| fs::read_to_string(world.outside(&format!("pid.{n}"))).unwrap().trim().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! The pages in docs/: what they show is what happens, what they list is what the code has, and their links lead somewhere.
+//! Tests the pages in docs/: the output they show is real, the things they list are those in the code, and their links work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::document::{Page, typed};
 use crate::golden;
 use crate::support::World;
 
-/// An agent that speaks as claude does, for the stories of the tutorial: the first attempt at `name` fails.
+/// An agent that prints what claude prints, for the stories of the tutorial; the first attempt at `name` fails.
 const CLAUDE: &str = r#"test "$1" = --version && exit
 cat >/dev/null
 result() { printf '{"type":"result","subtype":"success","result":"%s"}\n' "$1"; }
@@ -44,7 +44,7 @@ fn the_commands_that_bring_work_back_can_be_typed_in_their_order() {
     world.ralph(&["start", "greeter", "--", "sh", "-c", agent]).code(0);
     let page = Page::read("docs/recover.md");
     let rows = page.text().lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
-    // A branch from before the run is another run's; tests/suite/endings.rs has it.
+    // A leftover branch comes from another run; tests/suite/endings.rs tests it.
     let commands =
         rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).filter(|code| code.starts_with("git ") && !code.contains("leftover"));
     let mut seen = 0;
@@ -67,7 +67,7 @@ fn the_commands_that_bring_work_back_can_be_typed_in_their_order() {
     assert!(world.has_ref("refs/heads/ralph/greeter"), "the run is back after the abort");
 }
 
-/// The words of refs in `src/names.rs` with how long each is needed, from the text of its table.
+/// The kinds of refs in `src/names.rs`, each with how long it is needed, from the text of the table there.
 fn kinds_of_refs() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("src/names.rs")).unwrap();
     let table = text.split("const KINDS").nth(1).unwrap().split("];").next().unwrap().to_owned();
@@ -96,7 +96,7 @@ fn the_page_of_refs_has_every_kind_of_ref() {
     assert_eq!(rows, expected, "docs/refs.md has the kinds of src/names.rs, in order");
 }
 
-/// Whether a path fits a row of the page of files, in which `<…>` is any one component and `…` is anything.
+/// Whether a path matches a row of the page of files, in which `<…>` is any one component and `…` is anything.
 fn fits(row: &str, path: &str) -> bool {
     let (mut parts, mut row) = (path.split('/'), row.split('/').peekable());
     while let Some(pattern) = row.next() {
@@ -116,7 +116,7 @@ fn fits(row: &str, path: &str) -> bool {
     parts.next().is_none()
 }
 
-/// Every file below a directory, by its path from there.
+/// Collects every file below a directory, with its path relative to that directory.
 fn files_below(dir: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).into_iter().flatten().map(Result::unwrap) {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
@@ -153,7 +153,7 @@ fn the_page_of_files_has_every_file_that_runs_leave() {
     assert!(unknown.is_empty(), "docs/files.md does not name {unknown:#?}");
 }
 
-/// The anchors that GitHub gives the headings of a page.
+/// The anchors that GitHub generates for the headings of a page.
 fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#').trim());
     headings
@@ -164,7 +164,7 @@ fn anchors(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every document with its path from the top.
+/// Every document with its path in the repository.
 pub fn documents() -> Vec<(String, String)> {
     let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned);
     let pages = golden::files("docs").into_iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));

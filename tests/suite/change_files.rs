@@ -1,4 +1,4 @@
-//! Change files: written by `new`, listed by `list`, refused with file, line and key.
+//! Tests change files: `new` writes them, `list` lists them, and errors in them name the file, the line and the key.
 
 use crate::support::{COMPLETE, World};
 

@@ -1,4 +1,4 @@
-//! Known clients by name, played by scripts that print what the real ones printed: verdicts, limits, budgets, prompts.
+//! Tests known clients by name, played by scripts that print what the real clients printed: verdicts, limits, budgets, prompts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::support::{Output, World};
 
-/// A line of a script that prints what a real client printed and ends as it did.
+/// A line of a script that prints what a real client printed and ends with the same exit status.
 fn replay(case: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(case);
     let path = path.display();
     format!("cat '{path}.stdout'; cat '{path}.stderr' >&2; exit $(cat '{path}.code')")
 }
 
-/// The work of an attempt that is to land.
+/// The work of an attempt that should land.
 const WORK: &str = "cat > /dev/null; echo done > \"$RALPH_STORY\"";
 
 fn start(world: &World, options: &[&str]) -> Output {
@@ -140,7 +140,7 @@ fn a_model_that_cannot_be_reached_is_tried_again_after_a_moment() {
     assert_eq!((outcomes(&world), world.count("pause-ended")), (vec!["unavailable".to_owned()], 1));
 }
 
-/// A client that reaches its limit once, with a reset so many seconds from then, and works after that.
+/// A client that reaches its usage limit once, with a reset that many seconds later, and works after that.
 fn limited_once(seconds: &str) -> String {
     let limit = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":'$(($(date +%s) + SECONDS_UNTIL))',"rateLimitType":"five_hour"}}"#;
     let result = r#"{"type":"result","subtype":"success","is_error":true,"result":"You have hit your limit"}"#;
@@ -175,7 +175,7 @@ fn a_client_that_reports_its_limit_for_ever_ends_the_loop_after_thirty_waits_and
     let world = World::new();
     world.stories(1, "");
     world.program("gemini", &format!("{WORK}; echo x >>../calls; {}", replay("gemini-quota")));
-    // Twice as long with every wait: all of them together take a second.
+    // The wait doubles each time: all of them together take a second.
     world.git(&["config", "ralph.limitPause", "1ns"]);
     let calls = || fs::read_to_string(world.outside("calls")).unwrap().lines().count();
     start(&world, &["--agent", "gemini", "--max-retries", "0"])
@@ -257,7 +257,7 @@ fn an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goe
     let world = World::new();
     world.stories(2, "");
     let step = r#"printf '%s\n' '{"type":"step_finish","sessionID":"s","part":{"type":"step-finish","reason":"tool-calls","cost":0.5,"tokens":{"input":900,"output":100}}}'"#;
-    // Without an end it would go on to its success.
+    // If git-ralph did not end it, the client would complete the story.
     world.program("opencode", &format!("{WORK}; {step}; sleep 20; {}", replay("opencode-success")));
     start(&world, &["--agent", "opencode", "--max-cost", "0.4"]).code(1).says("budget exceeded ($0.500 spent, limit $0.400)");
     assert_eq!((world.count("attempt-started"), world.count("checkpoint-landed")), (1, 0));
@@ -442,7 +442,7 @@ fn another_agent_does_not_wait_for_the_limit_of_the_first() {
 fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
     let world = World::new();
     world.stories(1, "");
-    // Closed descriptors: the lock is not inherited, only the mark is.
+    // The descriptors are closed, so the process inherits the mark in the environment but not the lock.
     let stray = "setsid sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- </dev/null >/dev/null 2>&1; echo $$ > ../stray; exec sleep 600' &";
     world.agent(&format!("cat > /dev/null; if mkdir ../seen; then {stray} sleep 600; fi; {}", crate::support::COMPLETE));
     let running = world.spawn_start(&[]);

@@ -1,10 +1,10 @@
-//! What shells are told can come next; the shells themselves are driven by `tests/real-shells`.
+//! Tests shell completion: the values that git-ralph offers. `tests/real-shells` drives the shells themselves.
 
 use std::path::Path;
 
 use crate::support::{COMPLETE, World};
 
-/// The values that the last word can have.
+/// The values that git-ralph offers for the last word.
 #[track_caller]
 fn offered(world: &World, words: &[&str]) -> Vec<String> {
     offered_in(world, &world.repo, &[], words)

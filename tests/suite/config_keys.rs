@@ -1,4 +1,4 @@
-//! The table of settings: every entry reaches the command line, the change file, git's configuration and the manual.
+//! Tests that every entry in the table of settings reaches the command line, the change file, git's configuration and the manual.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn in_change_file() -> impl Iterator<Item = (&'static Key, &'static str)> {
     KEYS.iter().filter_map(|key| Some((key, key.change_file?)))
 }
 
-/// The settings that have one value for all agents, as they are listed with one line in git's configuration.
+/// One setting as `config` lists it, with one line in git's configuration; only for settings that have one value for all agents.
 fn listed(key: &Key, config: &str) -> Result<Listed, String> {
     let git = GitConfig::parse(config.as_bytes()).unwrap();
     let settings = Settings::resolve(&Flags::default(), None, &git).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ fn is_per_agent(key: &Key) -> bool {
     key.name.contains("<name>")
 }
 
-/// `ralph.maxRetries` as options and change files write it.
+/// `ralph.maxRetries` in the spelling of options and change files.
 fn kebab(name: &str) -> String {
     let word = name.strip_prefix("ralph.").unwrap();
     word.chars().flat_map(|c| c.is_uppercase().then_some('-').into_iter().chain(c.to_lowercase())).collect()
@@ -154,7 +154,7 @@ fn git_ralph_config_and_the_manual_have_every_setting() {
     }
 }
 
-/// Keys in the text of the code beside the table: one that nothing reads would be a promise that is not kept.
+/// Compares the keys in the text of the code with the table: a key in the table that no code reads would have no effect.
 #[test]
 fn every_key_in_the_code_is_in_the_table() {
     let mut found = BTreeSet::new();
@@ -183,7 +183,7 @@ fn every_key_in_the_code_is_in_the_table() {
     for key in &found {
         assert!(Key::of(key).is_some(), "{key}");
     }
-    // There is no field for these, so that the compiler cannot tell that they are read.
+    // These settings have no struct field, so the compiler cannot detect that one is unused.
     for key in KEYS.iter().filter(|key| is_per_agent(key)) {
         assert!(found.contains(key.name), "{}", key.name);
     }

@@ -1,9 +1,9 @@
-//! Settings with their origin, and the output style that git's configuration asks for: colour, advice, a pager.
+//! Tests `config`: each setting with its origin; and the output style set in git's configuration: colour, advice, pager.
 
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World};
 
-/// The value and the origin of a setting, as `config --json` has them.
+/// The value and the origin of a setting, from `config --json`.
 fn setting(world: &World, args: &[&str], key: &str) -> (String, String) {
     let args: Vec<&str> = ["config", "--json"].into_iter().chain(args.iter().copied()).collect();
     let json: serde_json::Value = serde_json::from_str(&world.ralph(&args).code(0).stdout).unwrap();

@@ -1,4 +1,4 @@
-//! What things cost, as far as it is no matter of time: git processes, walks of the tree, memory. Times are in `benches/`.
+//! Tests costs that do not depend on time: git processes, walks of the tree, memory. Times are measured in `benches/`.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use rustix::fs::inotify;
 
 use crate::support::{COMPLETE, World};
 
-/// What looks at every file.
+/// The git commands that look at every file.
 const WALKS: [&str; 6] = ["add", "status", "ls-files", "diff-files", "commit", "stash"];
 
-/// Has git leave a line for every call, where the agent leaves one for its start and its end.
+/// Makes git log every call, in the file in which the agent logs its start and its end.
 fn counting(world: &World) {
     world.fake_git(&format!("echo \"git $*\" >>{}", world.outside("calls").display()));
 }
@@ -29,7 +29,7 @@ fn is_walk(call: &str) -> bool {
 #[test]
 fn between_two_agents_are_at_most_six_git_processes_and_one_walk_of_the_tree() {
     let world = World::new();
-    // It is there in most repositories, and no commit of the agent's.
+    // Creates ORIG_HEAD, which most repositories have and which is not a commit of the agent.
     world.git(&["reset", "-q", "--hard"]);
     world.stories(4, "");
     let log = world.outside("calls").display().to_string();
@@ -54,7 +54,7 @@ fn status_and_list_need_two_git_processes_and_resume_few_more_before_its_first_s
     world.agent(&format!("echo start >>{log}; {COMPLETE}"));
     world.start(&["--limit", "1"]).code(0);
     counting(&world);
-    // One more where a resume takes longer than a moment: refs are listed again then.
+    // A resume that is slow lists the refs again, which is one more call.
     for (args, most) in [(&["status"][..], 2), (&["list"], 2), (&["resume"], 9)] {
         let _ = calls(&world);
         world.ralph(args).code(0);
@@ -76,7 +76,7 @@ fn start_and_landing_walk_the_tree_once_and_a_cleanup_not_at_all() {
     let first = calls(&world);
     let (start, landing) = first.split_at(first.iter().position(|line| line == "start").unwrap());
     assert_eq!((walks(start), walks(landing)), (1, 1), "{first:#?}");
-    // Whatever git has noted about times meanwhile.
+    // Rewrites the index, with the times that git has refreshed meanwhile.
     world.git(&["update-index", "--force-write-index"]);
     let _ = calls(&world);
     world.ralph(&["finish", "--cleanup"]).code(0);
@@ -123,11 +123,11 @@ fn the_change_file_is_opened_once_by_a_start_twice_before_an_attempt_once_after_
     let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
     let mut events = inotify::Reader::new(&watch, &mut buffer);
     let mut opened = 0;
-    // The kernel counts events of one kind in a row as one: what closes it stands between two that open it.
+    // The kernel merges consecutive events of the same kind, so CLOSE events are watched too: they separate two OPEN events.
     while let Ok(event) = events.next() {
         opened += usize::from(event.events().contains(inotify::ReadFlags::OPEN));
     }
-    // The start itself; to find the next story, to remember what it says, and to compare; to find that nothing is left; and to count
-    // the stories for the summary.
+    // The file is opened at the start; to find the next story, to record its text and to compare that; to find that no story is left; and
+    // to count the stories for the summary.
     assert_eq!(opened, 6);
 }

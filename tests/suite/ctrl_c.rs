@@ -1,4 +1,4 @@
-//! Stopping: Ctrl-C once and twice, SIGTERM, SIGHUP, `git ralph stop`.
+//! Tests how a loop is stopped: Ctrl-C once and twice, SIGTERM, SIGHUP, `git ralph stop`.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::screen::Screen;
 use crate::support::{COMPLETE, Running, World, is_gone, program_from_scratch, send};
 
-/// A run whose first story is done and whose second agent is at work, deaf to TERM if asked.
+/// A run whose first story is done and whose second agent is at work; `trap` can make that agent ignore TERM.
 fn at_work(world: &World, trap: &str) -> Running {
     world.stories(2, "");
     let (pid, slept) = (world.outside("pid"), world.outside("slept"));
@@ -118,7 +118,7 @@ fn an_interrupted_gate_costs_no_retry() {
     assert_eq!(world.count("attempt-started"), 2);
 }
 
-/// `git ralph start`, by a program that starts others.
+/// `git ralph start`, started by another program.
 fn started_by(world: &World, starter: &[&str], agent: &str) -> Running {
     let mut command = world.command(starter[0], &starter[1..]);
     Running { child: command.args([env!("CARGO_BIN_EXE_git-ralph"), "start", "work", "--", agent]).spawn().unwrap() }
@@ -129,7 +129,7 @@ fn an_end_is_noticed_even_if_its_signal_was_blocked_or_ignored_when_the_loop_was
     for how in ["--block-signal=CHLD", "--ignore-signal=CHLD"] {
         let world = World::new();
         world.stories(1, "");
-        // It says nothing any more some time before it ends.
+        // The agent closes its output some time before it ends.
         let agent = world.agent(&format!("echo x >x; {COMPLETE}; exec >&- 2>&-; sleep 0.3"));
         started_by(&world, &["env", how], &agent).finish().code(0);
         assert_eq!(world.count("checkpoint-landed"), 1, "{how}");
@@ -173,7 +173,8 @@ fn a_second_ctrl_c_during_a_git_step_leaves_no_git_behind() {
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "first"]);
 }
 
-/// The signals that a process ignores and those that it blocks, as its status has them; those after the 31 with names are libc's own.
+/// The signals that a process ignores and those that it blocks, from its status file. Signals above 31 are left out: libc uses some of
+/// them.
 fn deaf_to(status: &str) -> [u64; 2] {
     ["SigIgn:", "SigBlk:"].map(|field| {
         let value = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
@@ -191,7 +192,7 @@ fn what_a_test_starts_ignores_and_blocks_no_signal() {
     screen.wait_for("How should the run be completed?");
     let pid = screen.child.process_id().unwrap().to_string();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    // A closed pipe is an error to a program in Rust, not a signal.
+    // Rust programs ignore SIGPIPE and get an error instead.
     assert_eq!(deaf_to(&status), [1 << (libc::SIGPIPE - 1), 0]);
     send("TERM", &pid);
     assert_eq!(screen.end().0, 130);

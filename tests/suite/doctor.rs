@@ -1,4 +1,4 @@
-//! `doctor`: what is wrong is red with the command that fixes it, and `start` would fail then.
+//! Tests `doctor`: every problem is shown in red with the command that fixes it, and `start` fails because of it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn a_healthy_repository_is_green_and_a_start_works() {
     world.ralph(&["start", "work", "--finish", "cleanup"]).code(0);
 }
 
-/// What breaks a healthy repository, what `doctor` says about it and how to fix it; the start fails too.
+/// Each case breaks a healthy repository; `doctor` reports the problem and the fix, and `start` fails too.
 #[test]
 fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
     type Harm<'a> = &'a dyn Fn(&World);

@@ -1,8 +1,8 @@
-//! A Markdown page whose commands are typed by a test, and whose shown output is compared with the real one.
+//! Runs the commands of a Markdown page in a test, and compares the output that the page shows with the real output.
 //!
-//! In a page that is played, a block `console` holds commands after `$ ` and what they print; a block `sh` holds commands whose output is
-//! not shown; a block with a file name after its language (`toml .git/ralph/greeter.toml`) is written to that file. `RALPH_BLESS=1` writes
-//! the output into the page.
+//! In such a page, a `console` block holds commands after `$ ` and their output; an `sh` block holds commands whose output is not shown; a
+//! block with a file name after its language (`toml .git/ralph/greeter.toml`) is written to that file. `RALPH_BLESS=1` writes the output
+//! into the page.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use regex_lite::{Captures, Regex};
 use crate::golden;
 use crate::support::World;
 
-/// Ids of commits as they are shown in pages, in the order in which they first appear.
+/// Commit ids as pages show them, in order of appearance.
 const IDS: [&str; 6] = ["72f4f98496", "46becae435", "8777ac50b3", "c1f07a92de", "5d3b60e8a7", "e94a1c26f0"];
 
 /// A page of the repository.
@@ -21,18 +21,18 @@ pub struct Page {
     text: String,
 }
 
-/// A fenced block: what follows the fence, and its lines.
+/// A fenced block: the text after the fence, and its lines.
 pub struct Block<'a> {
     info: &'a str,
     pub lines: Vec<&'a str>,
 }
 
-/// A command of a block without its comment.
+/// The command in a line of a block, without its comment.
 pub fn command(line: &str) -> Option<&str> {
     line.strip_prefix("$ ").map(|command| command.split("  #").next().unwrap().trim())
 }
 
-/// Runs a line as a user types it: through a shell, with git finding git-ralph on PATH.
+/// Runs a line as if a user had typed it: through a shell, with git-ralph on PATH.
 #[track_caller]
 pub fn typed(world: &World, line: &str) -> String {
     let output = world.command("sh", &["-c", &format!("{{ {line}\n}} 2>&1")]).output().unwrap();
@@ -41,7 +41,7 @@ pub fn typed(world: &World, line: &str) -> String {
     said
 }
 
-/// Output with ids and times that do not differ from run to run.
+/// Replaces ids and times in the output by ones that are the same in every run.
 pub fn steady(text: &str, seen: &mut Vec<String>) -> String {
     let id = Regex::new(r"\b[0-9a-f]{10}\b").unwrap();
     let text = id.replace_all(text, |found: &Captures<'_>| {
@@ -92,7 +92,7 @@ impl Page {
         block.lines.iter().filter_map(|line| command(line)).map(str::to_owned).collect()
     }
 
-    /// Types everything in the page from top to bottom, and compares what it shows.
+    /// Runs every command of the page from top to bottom, and compares the output that it shows.
     #[track_caller]
     pub fn play(&self, world: &mut World) {
         let (mut page, mut seen) = (String::new(), Vec::new());
@@ -124,7 +124,7 @@ impl Page {
     }
 }
 
-/// A `cd` at the end of a line holds for the lines after it.
+/// Follows a `cd` at the end of a line, which also applies to the lines after it.
 fn enter(world: &mut World, line: &str) {
     if let Some((_, dir)) = line.rsplit_once("cd ") {
         world.repo = world.repo.join(dir.trim()).canonicalize().unwrap();

@@ -1,4 +1,4 @@
-//! How runs end: what `--finish` does, what the question says, what others may do while it waits, and the summary.
+//! Tests how runs end: what `--finish` does, the question at the end, what other commands may do while it waits, and the summary.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ const UP: &str = "\u{1b}[A";
 const ENTER: &str = "\r";
 const CTRL_C: &str = "\u{3}";
 
-/// Two stories, of which the second one fails.
+/// Two stories; the second one fails.
 fn half_failing() -> World {
     let world = World::new();
     world.stories(2, "max-retries = 0");
@@ -330,7 +330,7 @@ fn a_loop_ends_with_a_summary_that_log_and_status_repeat() {
     for fact in facts {
         assert!(output.stderr.contains(fact), "{fact}: {}", output.stderr);
     }
-    // The log has every ref of saved work with its commands.
+    // `log` lists every ref with saved work, and commands for it.
     for fact in &facts[..4] {
         assert!(world.ralph(&["log"]).code(0).stdout.contains(fact), "{fact}");
     }
@@ -370,7 +370,7 @@ fn what_to_do_with_a_finished_run_is_the_last_thing_said() {
     }
 }
 
-/// A change with one story that was done and kept; HEAD is on main again.
+/// A change with one story that was done and kept; HEAD is back on main.
 fn kept() -> (World, String) {
     let world = World::new();
     world.stories(1, "");
@@ -404,7 +404,7 @@ fn an_abort_that_is_killed_after_its_last_ref_leaves_the_kept_branch_alone() {
         let (world, tip) = kept();
         world.start(options).code(0);
         let journal = world.path(".git/ralph/runs/work/2/journal.jsonl");
-        // The transaction that puts the branch back is the last one of an abort.
+        // The transaction that restores the branch is the last step of an abort.
         world.fake_git(&format!(
             "\"$REAL_GIT\" \"$@\"; code=$?; test \"$($REAL_GIT rev-parse ralph/work)\" = {tip} && kill -9 $PPID; exit $code"
         ));

@@ -1,4 +1,4 @@
-//! Every command and outcome with its exit status: one table, which the manual repeats.
+//! Tests the exit status of every command and outcome, in one table that the manual repeats.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::golden;
 use crate::support::{COMPLETE, Output, World};
 
-/// A row of the table: commands, outcome, exit status, and how it comes about.
+/// A row of the table: commands, outcome, exit status, and a function that produces it.
 struct Row(&'static str, &'static str, i32, fn(&World) -> Output);
 
-/// Two stories; the second one fails if a file says so.
+/// Two stories; the second one fails if a certain file exists.
 fn world() -> World {
     let world = World::new();
     world.stories(2, "max-retries = 0");
@@ -27,13 +27,13 @@ fn failing(world: &World) -> &World {
     world
 }
 
-/// A run with one story done and one to go.
+/// A run with one story done and one left.
 fn begun(world: &World) -> &World {
     world.start(&["--limit", "1"]).code(0);
     world
 }
 
-/// Starts a loop whose agent never ends, disturbs it, and gives the end of the loop.
+/// Starts a loop whose agent never ends, disturbs it, and returns how the loop ended.
 fn disturbed(world: &World, disturb: fn(&World, &crate::support::Running)) -> Output {
     fs::write(world.outside("slow"), "").unwrap();
     let running = world.spawn_start(&[]);

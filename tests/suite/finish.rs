@@ -1,4 +1,4 @@
-//! Finishing and aborting: from every kind of start, on a branch that stood still or moved.
+//! Tests `finish` and `abort`: from every kind of start, with an original branch that moved or did not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -96,7 +96,7 @@ fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
         assert_eq!(["loop", "late"].map(|name| world.path(name).metadata().unwrap().permissions().mode() & 0o777), [0o640, 0o600]);
         assert_eq!((world.read("late").as_str(), world.read("loop").as_str()), ("edit\n", "edited\n"));
         if moved == "late" {
-            // Both have a file of this name: nothing is touched.
+            // Both sides added a file of this name, so git-ralph changes nothing.
             output.code(2).says("'main' has moved and conflicts with the result of the run in:");
             assert_eq!(world.branch(), "ralph/work");
         } else {

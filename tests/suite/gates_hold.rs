@@ -1,4 +1,4 @@
-//! Gates hold: what an attempt writes decides neither how it is judged and landed, nor how the next one is.
+//! Tests that the files an attempt writes do not influence how it or the next attempt is judged and landed.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{COMPLETE, World};
 
 const UNGATE: &str = "sed -i 's/^verify.*/verify = []/' .git/ralph/work.toml";
 
-/// A gate that only a story passes that has made a file of its own.
+/// A gate that a story passes only if it has created its own file.
 const OWN_FILE: &str = "test -e ok$RALPH_STORY";
 
 #[test]
@@ -312,7 +312,7 @@ fn a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent
     world.git(&["commit", "-qm", "more"]);
     world.git(&["config", "ralph.emptyDiff", "fail"]);
     world.change("work", "source = 'tasks.md'\n");
-    // Ticking its own box is no work; nor is what the user has edited before.
+    // Neither a tick in the story's own box nor an edit that the user made earlier counts as work.
     world.agent(&format!("test $RALPH_ATTEMPT = 1 && sed -i '0,/\\[ \\]/s//[x]/' tasks.md || touch f$RALPH_STORY; {COMPLETE}"));
     let output = world.start(&["--limit", "1"]).code(0);
     assert!(output.stderr.contains("the agent said that it is done, but nothing has changed"), "{}", output.stderr);

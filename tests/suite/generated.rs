@@ -1,4 +1,4 @@
-//! Arbitrary events, change files and agent output, for the properties.
+//! Generates arbitrary events, change files and agent output for the property tests.
 
 use git_ralph::agent::{Signal, Trouble, Usage};
 use git_ralph::config::{AgentChoice, Finish, Flags, KEYS, Key};
@@ -15,12 +15,12 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-/// Any text, often with what a line-based file could stumble over.
+/// Any text, often with characters that are difficult in a line-based file.
 pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[a-z \"\\\\\n\r\t{}<>\u{0}\u{1b}ä…]{0,20}"]
 }
 
-/// A story id, often made of what must be escaped in a ref.
+/// A story id, often with characters that must be escaped in a ref.
 pub fn story_id() -> impl Strategy<Value = StoryId> {
     let text = prop_oneof!["[a-c]", r"[-.%/@{}~^:\\*\[ 2Ea]{1,8}", r"[a.]{0,3}\.lock", r"\PC{1,12}"];
     text.prop_filter_map("a valid story id", |id| id.parse().ok())
@@ -65,7 +65,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     ]
 }
 
-/// What an option can be given, now and then at random; the table of settings knows which text is a value.
+/// A value for an option, sometimes random text. The table of settings decides which texts are valid.
 fn option_value(key: &'static Key) -> impl Strategy<Value = String> {
     let common = ["0", "1", "3000000000", "90s", "1h 30m", "0.017", "500k", "make test"].into_iter();
     let values: Vec<String> = common.chain(key.words.iter().map(|(word, _)| *word)).map(str::to_owned).collect();
@@ -222,7 +222,7 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
-/// Any event, in any order: what a journal holds is not for the journal to judge.
+/// Any event, in any order, because the journal does not check the order.
 pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![4 => of_the_run(), 4 => of_an_attempt(), 1 => of_the_user()]
 }
@@ -383,7 +383,7 @@ pub struct Written {
     pub after: Vec<StoryId>,
 }
 
-/// Stories with an order between them that can be kept, in any order of writing.
+/// Stories with `after` and without a cycle, written in any order.
 pub fn stories() -> impl Strategy<Value = Vec<Written>> {
     let story = (story_id(), option::of(text()), text(), vec(any::<prop::sample::Index>(), 0..3));
     vec(story, 1..7)
@@ -400,7 +400,7 @@ pub fn stories() -> impl Strategy<Value = Vec<Written>> {
         .prop_shuffle()
 }
 
-/// The change file of these stories.
+/// The change file with these stories.
 pub fn change_file(stories: &[Written]) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let table = |story: &Written| {
@@ -452,7 +452,7 @@ const PIECES: &[&[u8]] = &[
     b"\xc3",
 ];
 
-/// What an agent may print: mostly pieces of promises, of code, and of what terminals interpret.
+/// Output of an agent: mostly parts of promises, code and terminal escape sequences.
 pub fn output() -> impl Strategy<Value = Vec<u8>> {
     let long = (prop::sample::select(&b"x< "[..]), 32_700..32_900_usize).prop_map(|(byte, count)| vec![byte; count]);
     let tag =
@@ -471,7 +471,7 @@ pub fn output() -> impl Strategy<Value = Vec<u8>> {
     vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
 
-/// A line of a structured stream; many of them are no JSON, or say twice what they are.
+/// A line of a structured stream. Many lines are not JSON, or have a key twice.
 pub fn stream() -> impl Strategy<Value = String> {
     let kind =
         prop_oneof![3 => Just("user"), 2 => Just("assistant"), 2 => Just("result"), 1 => Just("rate_limit_event"), 1 => Just("system")];

@@ -1,4 +1,4 @@
-//! The documents name porcelain commands; other commands run. Each pair is compared here by its effect.
+//! Tests that the porcelain commands named in the documents have the same effect as the commands that git-ralph really runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::support::{COMPLETE, World};
 
-/// A repository with something of everything, the same each time.
+/// A repository with files in every kind of state, the same each time.
 fn messy() -> World {
     let world = World::new();
     world.write(".gitignore", "*.log\n");
@@ -32,7 +32,7 @@ fn messy() -> World {
     world
 }
 
-/// What the agent does in both repositories.
+/// The work of the agent in both repositories.
 const WORK: &str = "echo agent >>edited; rm dir/inner; echo agent >dir/new; rm -r swapped; echo now-a-file >swapped; echo agent >other.log; chmod -x script";
 
 /// Every file of the work tree with its kind, executable bit and content.
@@ -59,7 +59,7 @@ fn files(world: &World) -> BTreeMap<String, String> {
     found
 }
 
-/// What both ways must agree on: HEAD, the history, the trees, the status, the files.
+/// The results that must be equal: HEAD, the history, the trees, the status, the files.
 fn effect(world: &World) -> (String, Vec<String>, String, String, BTreeMap<String, String>) {
     (
         world.branch(),
@@ -75,7 +75,7 @@ fn sh(world: &World, script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The documented way, up to the end of the agent.
+/// The documented commands, up to the end of the agent.
 fn documented_start(world: &World) {
     sh(world, "git checkout -q -B ralph/work; git add -A; git commit -q --allow-empty -m 'initial state'");
 }
@@ -83,7 +83,7 @@ fn documented_start(world: &World) {
 #[test]
 fn start_has_the_effect_of_checkout_add_and_commit() {
     let (ours, documented) = (messy(), messy());
-    // An agent that is cut down before it does anything leaves what `start` made.
+    // An agent that does nothing leaves the repository as `start` made it.
     ours.agent("exit 0");
     ours.start(&[]).code(1);
     documented_start(&documented);
@@ -153,17 +153,17 @@ fn cleanup_has_the_effect_of_checkout_merge_squash_reset_and_branch_delete() {
     sh(&documented, "git add -A; git commit -q --allow-empty -m 'checkpoint: 1'");
     sh(&documented, "git checkout -q main; git merge -q --squash ralph/work; git reset -q HEAD; git branch -q -D ralph/work");
     assert_eq!(effect(&ours), effect(&documented));
-    // Not by their ids: the two may have been committed in different seconds.
+    // Not by commit id, because the two may have been committed in different seconds.
     let branches = |world: &World| world.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(branches(&ours), branches(&documented));
 }
 
-/// The commands of an isolated run that `--dry-run` prints, up to the first comment of that text, as they are typed.
+/// The commands that `--dry-run` prints for an isolated run, up to the first comment with that text, as a user would type them.
 fn printed(plan: &str, until: &str) -> String {
     plan.lines().take_while(|line| !line.starts_with(until)).collect::<Vec<_>>().join("\n")
 }
 
-/// What both ways to begin an isolated run must agree on: the checkout, the branch, and the files of the clone.
+/// The results that must be equal at the start of an isolated run: the checkout, the branch, and the files of the clone.
 fn isolated_effect(world: &World) -> (String, String, String, BTreeMap<String, String>, String, String) {
     let clone = world.outside("repo.ralph/work/1").display().to_string();
     (
@@ -214,7 +214,7 @@ fn an_isolated_cleanup_has_the_effect_of_diff_apply_and_branch_delete() {
     for world in [&ours, &documented] {
         world.agent(&format!("{WORK}; {COMPLETE}"));
         world.start(&["--isolate"]).code(0);
-        // The user goes on working meanwhile, and stages some of it.
+        // The user continues to work during the run, and stages some of it.
         world.write("mine", "more\n");
         world.write("staged", "staged twice\n");
         world.git(&["add", "staged"]);

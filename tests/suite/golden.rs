@@ -1,9 +1,9 @@
-//! Files that are written by the tests and compared by them: `RALPH_BLESS=1 cargo test` writes them anew.
+//! Compares committed files with what tests generate; `RALPH_BLESS=1 cargo test` rewrites them.
 
 use std::fs;
 use std::path::Path;
 
-/// Compares a committed file with what it should be.
+/// Compares a committed file with its expected content.
 #[track_caller]
 pub fn compare(name: &str, expected: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

@@ -1,4 +1,4 @@
-//! What agents, users and crashes do to a repository, and that nothing of it is lost.
+//! Tests that nothing is lost, whatever agents, users and crashes do to a repository.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -303,12 +303,12 @@ fn what_cannot_be_staged_again_is_kept_and_named() {
     assert_eq!(world.git(&["show", "refs/ralph/work/index:f"]), "staged\n2\n3");
 }
 
-/// Runs a command whose process is killed when git is called with the given words.
+/// Runs a command whose process is killed before git runs with the given words.
 fn killed_at(world: &World, words: &str, args: &[&str]) {
     killed(world, words, "", args);
 }
 
-/// The same, when git has done what it was asked.
+/// Runs a command whose process is killed after git has run with the given words.
 fn killed_after(world: &World, words: &str, args: &[&str]) {
     killed(world, words, "$REAL_GIT \"$@\";", args);
 }
@@ -329,7 +329,7 @@ fn edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it() {
         (&["finish", "--cleanup"][..], moving, " M README\n?? late\n?? loop"),
         (&["finish", "--cleanup"], recording, " M README\n?? late\n?? loop"),
         (&["abort"], moving, " M README\n?? late"),
-        // Nothing had been touched: what was edited until then goes with the run.
+        // The abort had not changed anything yet, so the edits made until then belong to the run.
         (&["abort"], recording, ""),
     ] {
         let world = World::new();
@@ -396,7 +396,7 @@ fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
     world.stories(1, "");
     world.agent(&format!("echo two >g; {COMPLETE}"));
     world.start(&[]).code(0);
-    // Without touching a file here: then none is looked at.
+    // Commits in another work tree: no file of this one changes, so git-ralph looks at none of them.
     let elsewhere = world.outside("elsewhere").to_str().unwrap().to_owned();
     world.git(&["worktree", "add", "-q", &elsewhere, "main"]);
     for name in ["m1", "m2", "m3"] {
@@ -591,13 +591,13 @@ fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
     world.git(&["config", "filter.up.smudge", "tr a-z A-Z"]);
     world.write(".gitattributes", "*.up filter=up\n");
     world.write("x.up", "MiXed\n");
-    // Too big for a copy: it comes back as a checkout writes it.
+    // This file is too large for a copy, so it is restored as a checkout writes it.
     let big = "LARGE FILE\n".repeat(100_000);
     world.write("big.up", &big);
     world.git(&["add", "-A"]);
     world.git(&["commit", "-qm", "more"]);
     world.stories(1, "max-retries = 2");
-    // The same inode and the same size: within a second, git knows no difference.
+    // Same inode and same size: within the same second, git cannot see the difference.
     world.agent(&format!("echo MIXED >x.up; yes 'large file' | head -100000 >big.up; {FAILED}"));
     world.start(&[]).code(1);
     assert_eq!(world.read("x.up"), "MiXed\n", "rolled back");
@@ -1134,7 +1134,7 @@ fn line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write
     }
 }
 
-/// Bytes, permissions and git's own view of a work tree.
+/// The bytes and permissions of files, and git's status of the work tree.
 fn sight(world: &World, names: &[&str]) -> String {
     let file = |name: &&str| {
         let mode = fs::metadata(world.path(name)).unwrap().permissions().mode() & 0o777;
@@ -1290,7 +1290,7 @@ fn what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attem
     }
 }
 
-/// A repository of which only one directory is checked out, with a file of the user's outside of it, and maybe one that is back.
+/// A sparse checkout of one directory, with a file of the user's outside of it; if `back`, one of the excluded files exists again.
 fn sparse(back: bool) -> World {
     let world = World::new();
     for name in ["in/i", "out/o", "out/p"] {

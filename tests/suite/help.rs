@@ -1,4 +1,4 @@
-//! The help of every command, word for word.
+//! Compares the help of every command with the files in `tests/help/`, word for word.
 
 use clap::CommandFactory;
 use git_ralph::cli::Cli;

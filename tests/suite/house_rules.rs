@@ -1,4 +1,4 @@
-//! The rules of the house that no lint knows, and the map that must stay true.
+//! Tests the rules of ARCHITECTURE.md that no lint checks, and that its map of the files is complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ fn sources(dir: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The code of a file without its own tests.
+/// The code of a file without its unit tests.
 fn code(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap()
 }
 
-/// The modules from the ground up. Each may use those on lower floors; modules on one floor know nothing of each other.
+/// The modules from the bottom up. Each may use only those on lower floors, and none on its own floor.
 const FLOORS: [&[&str]; 14] = [
     &["shell_word", "portable_word"],
     &["error", "nearest", "safe_read", "fence", "free_name", "stamp", "json", "cost", "sandbox_program"],
@@ -43,7 +43,7 @@ const FLOORS: [&[&str]; 14] = [
     &["cmd", "complete"],
 ];
 
-/// What a module must not know although it stands lower, with the reason.
+/// Modules that a module must not use although they are lower, with the reason.
 const STRANGERS: [(&str, &[&str], &str); 5] = [
     ("story", &["process", "git"], "stories are read from text alone"),
     ("config", &["process", "git"], "settings are read from text alone"),
@@ -58,7 +58,7 @@ fn module(path: &Path) -> String {
     inner.components().next().unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
 }
 
-/// The modules that a text names as `crate::…`, in code and not in comments.
+/// The modules that a text uses as `crate::…`, in code but not in comments.
 fn used_modules(text: &str) -> Vec<String> {
     let lines = code(text).lines().filter(|line| !line.trim_start().starts_with("//"));
     let word = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
@@ -83,7 +83,7 @@ fn a_module_uses_only_what_stands_below_it() {
     }
 }
 
-/// The arms of every `match` of a source: the text of each block, without what is in braces further inside.
+/// The arms of every `match` in a source: the text of each block, without nested braces.
 fn matches_of(text: &str) -> Vec<String> {
     let found = text.match_indices("match ").filter_map(|(at, _)| {
         let open = at + text[at..].find('{')?;
@@ -105,7 +105,7 @@ fn matches_of(text: &str) -> Vec<String> {
     found.collect()
 }
 
-/// A new event must be looked at wherever events are told apart: nothing may swallow it.
+/// A new event needs a decision at every match on events, so none may have a catch-all arm.
 #[test]
 fn no_match_on_events_has_a_catch_all() {
     let catch_all = |arm: &str| {
@@ -119,7 +119,7 @@ fn no_match_on_events_has_a_catch_all() {
             continue;
         }
         for arms in matches_of(code(&text)) {
-            // A name with a path before it, such as process::Event, is another enum.
+            // A name with a path before it, such as process::Event, is a different enum.
             let on_events = arms.lines().any(|line| line.trim_start().trim_start_matches("| ").starts_with("Event::"));
             looked_at += usize::from(on_events);
             assert!(!on_events || !arms.lines().any(catch_all), "{}: a match on Event has a catch-all arm:{arms}", path.display());
@@ -218,7 +218,7 @@ fn only_files_with_a_reason_contain_unsafe_code() {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         let is_unsafe = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains("unsafe"));
         let allowed = UNSAFE.iter().any(|(file, _)| *file == name);
-        // A file that needs it no longer leaves the list.
+        // A file without unsafe code must not be on the list.
         assert_eq!(is_unsafe, allowed, "{name}");
     }
     for (file, _) in UNSAFE {
@@ -275,7 +275,7 @@ fn every_file_that_the_documents_for_contributors_name_is_there() {
     }
 }
 
-/// With what every Unix has, a test may be left out only if it says what it needs Linux for.
+/// A test that is ignored on other systems must say why it needs Linux.
 #[test]
 fn every_test_that_only_linux_can_pass_says_why() {
     let mut named = 0;

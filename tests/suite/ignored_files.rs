@@ -1,4 +1,4 @@
-//! Ignored files of the user's: no tree holds them, and still no attempt takes them away.
+//! Tests that no attempt removes the user's ignored files, although no tree object holds them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use crate::support::{COMPLETE, World};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// A world in which `.env`, `*.big` and `build/` are ignored, and there is a secret.
+/// A world that ignores `.env`, `*.big` and `build/`, with a secret in `.env`.
 fn with_a_secret() -> World {
     let world = World::new();
     world.write(".gitignore", ".env\n*.big\nbuild/\nlink\n");

@@ -1,4 +1,4 @@
-//! Isolated runs: the agent works in a private clone beside the repository, and the user's checkout stays the user's.
+//! Tests isolated runs: the agent works in a private clone beside the repository, and the user's checkout does not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::support::{COMPLETE, World, is_gone, send, which};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// Every file of a directory with its bytes; of the git directory what belongs to the user.
+/// Every file of a directory with its bytes, including the user's files in the git directory.
 fn everything(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(dir: &Path, top: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -115,7 +115,7 @@ fn a_clone_has_the_users_branches_tags_remotes_and_settings_and_cannot_push() {
          exec 1>&3; {COMPLETE}",
         bare.display()
     ));
-    // The agent's own standard output is what a promise is looked for in.
+    // git-ralph looks for the promise in the agent's own standard output.
     let script = fs::read_to_string(world.outside("bin/agent")).unwrap().replacen("exec >", "exec 3>&1; exec >", 1);
     fs::write(world.outside("bin/agent"), script).unwrap();
     world.start(&["--isolate"]).code(0);
@@ -150,7 +150,7 @@ fn the_user_may_edit_commit_and_switch_while_agents_work() {
     ));
     world.start(&["--isolate"]).code(0).says("all stories of work are done");
     assert_eq!((world.branch().as_str(), world.read("untracked").as_str()), ("other", "mine\nmore\n"));
-    // The run was started on main, so that is where its result goes.
+    // The run was started on main, so its result goes there.
     world
         .ralph(&["finish", "--cleanup"])
         .code(2)
@@ -409,7 +409,7 @@ fn all_kinds_of_repositories_can_be_isolated() {
             world.git(&["add", "-A"]);
             world.git(&["commit", "-qm", "first"]);
         }
-        // With sha256 the branch is unborn as well.
+        // With sha256, the branch is also unborn.
         world.stories(2, "max-retries = 0");
         world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; git add -A; git commit -qm own; {COMPLETE}"));
         world.start(&["--isolate"]).code(0);

@@ -1,4 +1,5 @@
-//! Isolated runs against agents that write where they should not: into what the run knows of its clones, around them, and behind links.
+//! Tests isolated runs against agents that write where they should not: into the run's records of its clones, beside the clones, and
+//! through links.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
 #[test]
 fn an_index_that_an_agent_has_forged_hides_nothing_from_the_checkpoint() {
-    // The gate is green on what the agent left; without a look at the file, another one would land.
+    // The gate passes on the agent's file. If git-ralph trusted the index instead of reading the file, a different one would land.
     let world = World::new();
     world.write("checked", "bad\n");
     world.git(&["add", "-A"]);
@@ -37,7 +38,7 @@ fn a_forged_index_is_not_believed_after_a_kill_either() {
     world.git(&["commit", "-qm", "bad"]);
     let deadly = world.outside("deadly");
     fs::write(&deadly, "").unwrap();
-    // The gate kills git-ralph once: the attempt is judged by the next process.
+    // The gate kills git-ralph once, so the next process judges the attempt.
     world.stories(
         1,
         &format!("max-retries = 0\nverify = ['test ! -e {0} || {{ rm {0}; kill -9 $PPID; }}; grep -q good checked']", deadly.display()),
@@ -185,7 +186,7 @@ fn a_process_that_an_agent_leaves_behind_writes_into_no_other_story() {
         "order = \"any\"\nmax-retries = 0\nverify = [\"sleep 0.2\"]\n[[story]]\nid = \"1\"\n[[story]]\nid = \"2\"\n[[story]]\nid = \"3\"\n",
     );
     let pids = world.outside("pids");
-    // It leaves session, environment and parent behind, and goes on writing.
+    // The stray process leaves its session, environment and parent, and continues to write.
     world.agent(&format!(
         "(env -i setsid sh -c 'echo $$ >>{}; while :; do echo stray >>stray; echo stray >>README; sleep 0.01; done' </dev/null >/dev/null 2>&1 &)
          until test -s stray; do sleep 0.01; done
@@ -196,7 +197,7 @@ fn a_process_that_an_agent_leaves_behind_writes_into_no_other_story() {
     for pid in fs::read_to_string(&pids).unwrap().lines() {
         assert!(is_gone(pid), "{pid} is still at work");
     }
-    // What it wrote while its own agent was at work is that story's.
+    // What the stray process wrote while its own agent was at work belongs to that story.
     for story in ["2", "3"] {
         let of = world.git(&["show", "--format=%b", "--name-only", &format!(":/checkpoint: {story}")]);
         assert!(of.contains(&format!("s{story}")), "{of}");
@@ -212,7 +213,7 @@ fn what_is_written_into_the_clone_for_merges_is_not_what_gates_see() {
     world.git(&["commit", "-qm", "check"]);
     world.change("work", "order = \"any\"\nmax-retries = 0\nverify = [\"test ! -e a || test ! -e b\"]\n[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\n[[story]]\nid = \"c\"\n[[story]]\nid = \"d\"\n");
     let at = world.outside("at").display().to_string();
-    // Whoever comes second finds the clone for merges, if it is there, and takes `a` out of it.
+    // The second agent removes `a` from the clone for merges, if it finds that clone.
     world.agent(&format!(
         "mkdir -p {at}; touch {at}/$RALPH_STORY-$RALPH_ATTEMPT; n=0; while test $(ls {at} | wc -l) -lt 4 && test $n -lt 100; do sleep 0.02; n=$((n+1)); done
          if test -d ../landing; then rm -f ../landing/a ../landing/b; echo stray >../landing/stray; fi
@@ -232,7 +233,7 @@ fn a_commit_that_claims_to_be_a_checkpoint_lands_no_other_story() {
     install(&world);
     world.change("work", "order = \"any\"\nmax-retries = 0\n[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\n");
     let git = which("git");
-    // One agent commits under the name of the other story, which ends first, and the process is killed behind a landing.
+    // Each agent commits with the trailers of the other story, and git-ralph is killed right after a landing.
     world.agent(&format!(
         "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b
          echo $RALPH_STORY >$RALPH_STORY; {git} add -A

@@ -1,4 +1,4 @@
-//! Isolated runs in repositories with submodules and filters, with workspaces on another file system, and what is left of workspaces.
+//! Tests isolated runs in repositories with submodules and filters, with workspaces on another file system, and the cleanup of workspaces.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn with_submodules() -> World {
     world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.to_str().unwrap(), "libs/lib"]);
     world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive"]);
     world.git(&["commit", "-qm", "submodule"]);
-    // Nothing can be fetched any more.
+    // From here on nothing can be fetched.
     fs::remove_dir_all(lib).unwrap();
     fs::remove_dir_all(world.outside("inner")).unwrap();
     world
@@ -58,7 +58,7 @@ fn submodules_of_the_checkout_work_in_a_private_clone_without_any_network_and_th
     let world = with_submodules();
     let git = which("git");
     world.stories(2, "max-retries = 1\nverify = [\"test -e libs/lib/file && test -e libs/lib/inner/deep\"]");
-    // Story 1 fails first and leaves commits and edits in submodules; then each story commits in both.
+    // Story 1 fails once and leaves commits and edits in submodules; then each story commits in both.
     world.agent(&format!(
         "test \"$(cat libs/lib/file libs/lib/inner/deep | wc -l)\" = $((2*RALPH_STORY)) || exit 1
          test -z \"$({git} status --porcelain)$({git} -C libs/lib status --porcelain)\" || exit 1
@@ -110,7 +110,7 @@ fn an_agent_that_configures_a_submodule_has_nothing_run_by_git_ralph() {
 #[test]
 fn filters_of_the_user_work_in_a_private_clone() {
     let world = World::new();
-    // As LFS does it: what is stored is a pointer, and the files are elsewhere.
+    // Like Git LFS: git stores a pointer, and the content is elsewhere.
     let store = world.outside("store").display().to_string();
     fs::create_dir(world.outside("store")).unwrap();
     let clean = world.program(
@@ -150,7 +150,7 @@ fn workspaces_may_be_on_another_file_system() {
     let elsewhere = memory.path().canonicalize().unwrap();
     world.git(&["config", "ralph.workspaceDir", elsewhere.to_str().unwrap()]);
     world.change("work", "order = \"any\"\nmax-retries = 1\nverify = [\"true\"]\n[[story]]\nid = \"1\"\n[[story]]\nid = \"2\"\n");
-    // What git cannot keep is moved out of the clone, from one file system to the other.
+    // git-ralph moves files that git cannot store out of the clone, to another file system.
     world.agent(&format!(
         "test \"$(cat .env)\" = SECRET || exit 1; case $PWD in {}/*) ;; *) exit 1;; esac
          if test $RALPH_ATTEMPT = 1; then mkfifo fifo; {1} init -q nested; echo n >nested/n; {FAILED}; exit; fi
@@ -192,7 +192,7 @@ fn prune_removes_the_workspaces_of_closed_and_unknown_runs_and_no_others() {
     fs::create_dir(at("precious")).unwrap();
     fs::write(at("precious/file"), "mine").unwrap();
     std::os::unix::fs::symlink(at("unknown"), at("link")).unwrap();
-    // Whatever is written in it, it is the directory of an open run.
+    // Although its owner file names another run, this is the directory of an open run.
     let id = fs::read_to_string(at("open/.git-ralph")).unwrap();
     fs::write(at("open/.git-ralph"), id.replace(id.lines().nth(3).unwrap(), "another-run")).unwrap();
     world.ralph(&["doctor"]).says("3 left by runs that are over").says("git ralph prune");
@@ -226,7 +226,7 @@ fn what_a_killed_removal_left_goes_with_the_next_command() {
         fs::rename(around.join("work"), around.join("work.removing-1")).unwrap();
         fs::remove_dir_all(around.join("work.removing-1/1/.git")).unwrap();
         if command == "prune" {
-            // It belongs to a run that is open still.
+            // It belongs to a run that is still open.
             world.ralph(&["prune", "--dry-run"]).code(0).says("nothing to prune");
         }
         world.ralph(&["resume"]).code(0);

@@ -1,4 +1,4 @@
-//! What a user is told of an isolated run: on the screen, by `status`, by `log`, and what to type next.
+//! Tests what git-ralph prints about an isolated run: on the screen, in `status` and in `log`, with the commands to type next.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::man_pages::assert_on_page;
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World};
 
-/// Stories that may run side by side.
+/// Stories that may run in parallel.
 fn world(ids: &[&str], head: &str) -> World {
     let world = World::new();
     let stories: String = ids.iter().map(|id| format!("[[story]]\nid = \"{id}\"\n")).collect();
@@ -14,7 +14,7 @@ fn world(ids: &[&str], head: &str) -> World {
     world
 }
 
-/// Shell words that wait until a file of that name is made by [`open`].
+/// A shell script that waits until [`open`] creates a file of that name.
 fn closed(world: &World, name: &str) -> String {
     format!("while ! test -e {}; do sleep 0.02; done", world.outside(name).display())
 }
@@ -23,7 +23,7 @@ fn open(world: &World, name: &str) {
     fs::write(world.outside(name), "").unwrap();
 }
 
-/// Two stories of which the second one waits at a closed gate of its landing, and a third one whose agent waits.
+/// Three stories: the second waits in the gate of its landing, and the agent of the third waits.
 fn held_world(jobs: u32) -> World {
     let world = world(&["a", "b", "c"], "");
     let gate = format!("test $RALPH_SLOT != {jobs} || {{ {}; }}", closed(&world, "landing"));
@@ -156,7 +156,7 @@ fn the_end_of_an_isolated_run_says_what_finish_and_abort_do_there() {
     let mut screen = Screen::new(&world, &["finish"]);
     screen.wait_for("cleanup  merge the result into this checkout, uncommitted; delete ralph/work");
     screen.wait_for("keep     leave the result on ralph/work; this checkout is not changed");
-    // Not every story is done, so *later* is preselected; the arrow leads on to the first answer.
+    // Not every story is done, so *later* is preselected; the arrow key moves to the first answer.
     screen.press("\u{1b}[B\r");
     assert_eq!(screen.end().0, 0);
     assert_eq!(world.read("x"), "x\n");
@@ -183,7 +183,7 @@ fn a_gate_that_fails_in_a_new_workspace_names_ignored_files_that_were_not_copied
     world.git(&["config", "advice.ralphNextStep", "false"]);
     let quiet = world.ralph(&["resume", "--max-retries", "2"]).code(1).stderr;
     assert!(!quiet.contains("hint:"), "{quiet}");
-    // What the hint says is enough.
+    // Following the hint is enough.
     world.write(".worktreeinclude", "deps/\n");
     world.ralph(&["resume", "--max-retries", "3"]).code(0).says("copied 1 ignored file").says("all stories of work are done");
 }
@@ -222,7 +222,7 @@ fn an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_bra
     assert_eq!(status.stdout.matches(words).count(), 1);
     let json: serde_json::Value = serde_json::from_str(&world.ralph(&["status", "--json"]).code(0).stdout).unwrap();
     assert_eq!(json["source-edits"], serde_json::json!(["plan.md"]));
-    // The way that is named.
+    // Edits the source as the message suggests: on the run's branch.
     world.git(&["worktree", "add", "-q", "../edit", "ralph/work"]);
     let edit = world.outside("edit/plan.md");
     fs::write(&edit, fs::read_to_string(&edit).unwrap().replace("do c", "do c well")).unwrap();
@@ -232,7 +232,7 @@ fn an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_bra
     assert!(!output.stderr.contains(words), "{}", output.stderr);
     assert!(world.prompt("3", 1).contains("do c well"));
     assert!(!world.ralph(&["status"]).code(0).stdout.contains(words), "the branch has the edit, and more boxes ticked");
-    // The checkout's copy of the line would conflict with the ticked box.
+    // Otherwise the user's edit of that line would conflict with the ticked box.
     world.git(&["checkout", "plan.md"]);
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert!(world.read("plan.md").contains("[x] do c well"));
@@ -241,7 +241,7 @@ fn an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_bra
 #[test]
 fn log_shows_a_notice_with_the_attempt_that_it_is_about_also_when_another_one_lands_first() {
     let world = held_world(3);
-    // c makes a repository inside of its clone: it is moved aside when c is queued, while another story is under test.
+    // Story c creates a repository inside its clone. It is moved aside when c is queued, while the gates of another story run.
     world.agent(&format!(
         "if test $RALPH_STORY = c; then {}; git init -q inner; touch inner/file; else {}; fi; echo $RALPH_STORY >$RALPH_STORY; {COMPLETE}",
         closed(&world, "c"),

@@ -1,4 +1,4 @@
-//! Kill anywhere: every command, disturbed at every git call and every journal write, ends where it would have ended.
+//! Tests kills: every command, disturbed at every git call and every journal write, ends in the same state as without the disturbance.
 
 pub mod ending;
 mod isolated;
@@ -13,7 +13,7 @@ use stand_in::{Call, Mode, arm, arm_at, calls, count, disarm};
 
 use crate::support::{Output, World};
 
-/// A command, where it starts, and by which event one sees that it is done. One more command is one more of these, and its tests.
+/// A command, the state in which it starts, and the event that shows that it is done. To test another command, add a row and its tests.
 struct Row<'a> {
     name: &'a str,
     prepare: fn(&World),
@@ -26,7 +26,7 @@ struct Row<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Fixed,
-    /// Two stories are in flight: calls interleave, and either lands first.
+    /// Two stories are in progress: their calls interleave, and either may land first.
     Any,
 }
 
@@ -70,7 +70,7 @@ fn over(event: &serde_json::Value) -> bool {
     event["event"] == "finished" || event["event"] == "aborted"
 }
 
-/// One story has landed, and the user has edited since.
+/// One story has landed, and the user has edited files since.
 fn stopped(world: &World) {
     world.start(&["--limit", "1"]).code(0);
     world.write("unstaged", "edited between\n");
@@ -81,20 +81,20 @@ fn worked(world: &World) {
     world.start(&[]).code(0);
 }
 
-/// The run is done, and all there is besides the last commit is what it did.
+/// The run is done in a work tree that was clean at the start, so that only the run's work differs from the last commit.
 fn clean(world: &World) {
     world.git(&["reset", "-q", "--hard"]);
     world.git(&["clean", "-q", "-fd"]);
     worked(world);
 }
 
-/// The run is done, and somebody has committed to the original branch meanwhile.
+/// The run is done, and the original branch has moved meanwhile.
 fn moved(world: &World) {
     worked(world);
     commit_elsewhere(world, 1);
 }
 
-/// The run is done, and it is less than what somebody has committed to the original branch meanwhile.
+/// The run is done, and the original branch has moved meanwhile by more files than the run changed.
 fn moved_far(world: &World) {
     clean(world);
     commit_elsewhere(world, 20);
@@ -110,17 +110,17 @@ fn commit_elsewhere(world: &World, files: usize) {
     world.git(&["worktree", "remove", "../elsewhere"]);
 }
 
-/// The agent has killed git-ralph in the middle of its first attempt.
+/// The agent killed git-ralph during its first attempt.
 fn half(world: &World) {
     arm(world, Mode::Agent, 4);
     world.start(&[]).code(-9);
     assert!(disarm(world));
 }
 
-/// Where a run can have been killed, and how it gets there.
+/// A moment at which a run can be killed, and a function that leads there.
 type Killed = (&'static str, fn(&World));
 
-/// Those of a run that has begun.
+/// Moments after a run has begun.
 const STAGES: [Killed; 5] = [
     ("working", half),
     ("ended", ended),
@@ -129,18 +129,18 @@ const STAGES: [Killed; 5] = [
     ("rolled back", rolled_back),
 ];
 
-/// Those of one that has not begun yet, or only half.
+/// Moments before a run has begun, or while it begins.
 const BEGINNINGS: [Killed; 2] =
     [("starting", |world| killed_at(world, "run-starting", "")), ("half started", |world| killed_at(world, "run-starting", "update-ref"))];
 
-/// The run was killed when that event was the last one in its journal, after a git call with those words if there are any.
+/// Kills the run when that event is the last one in its journal; if `words` are given, after a git call that contains them.
 fn killed_at(world: &World, event: &str, words: &str) {
     arm_at(world, event, words);
     world.start(&[]).code(-9);
     assert!(disarm(world));
 }
 
-/// The run was killed by the first gate of an attempt, before there was a verdict.
+/// The first gate of an attempt killed the run, before there was a verdict.
 fn ended(world: &World) {
     let deadly = world.outside("deadly");
     fs::write(&deadly, "").unwrap();
@@ -149,7 +149,7 @@ fn ended(world: &World) {
     assert!(!deadly.exists());
 }
 
-/// The run was killed when its first attempt was rolled back, just before the second one was written down.
+/// The run was killed after its first attempt was rolled back, just before the journal recorded the second one.
 fn rolled_back(world: &World) {
     arm(world, Mode::Agent, 5);
     world.start(&[]).code(-9);
@@ -162,7 +162,7 @@ fn rolled_back(world: &World) {
     fs::write(&journal, before.concat()).unwrap();
 }
 
-/// A row on its scene, with what an undisturbed run of it does and where it ends.
+/// A row in its repository, with the calls and the final state of an undisturbed run.
 struct Stage<'a> {
     row: &'a Row<'a>,
     scene: Scene,
@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
         let mut before_the_start = Ending::of_the_users(&scene.world);
         scene.restore("before");
         if scene.workspaces().exists() {
-            // An isolated run takes nothing of the user's back: edits that were made since it began stay.
+            // An abort of an isolated run keeps edits that the user made since the start.
             scene.world.ralph(&["abort"]).code(0);
             before_the_start = Ending::of_the_users(&scene.world);
             scene.restore("before");
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
         Stage { row, scene, calls, expected, before_the_start }
     }
 
-    /// Disturbs the command at one call; gives what it said, or nothing if it never got there.
+    /// Disturbs the command at one call; returns its output, or `None` if that call never came.
     fn disturb(&self, mode: Mode, at: usize) -> Option<Output> {
         let world = &self.scene.world;
         self.scene.restore("before");
@@ -202,16 +202,16 @@ impl<'a> Stage<'a> {
         arm(world, mode, at);
         let output = world.ralph(self.row.command);
         let fired = disarm(world);
-        // A rollback takes the configuration back to what it was before the attempt.
+        // A rollback restores the configuration from before the attempt, which may already have removed the setting.
         if mode == Mode::Hang && world.read(".git/config").contains("[ralph]") {
             world.git(&["config", "--remove-section", "ralph"]);
         }
         fired.then_some(output)
     }
 
-    /// Does what a user does: types the command again, or `resume`, until it is done. A refusal must say what to type.
+    /// Acts as a user would: types the command again, or `resume`, until it is done. A refusal must name the command to type.
     fn recover(&self, resume_first: bool, told: &mut Vec<String>) -> Result<(), String> {
-        // A resumed run would go on with the stories that an undo has just opened again.
+        // A resume would start the stories again that an undo has just reopened.
         let commands = [self.row.command, if self.row.command[0] == "undo" { self.row.command } else { &["resume"] }];
         let resume_first = resume_first && self.is_under_way();
         for turn in usize::from(resume_first)..5 {
@@ -227,13 +227,14 @@ impl<'a> Stage<'a> {
         Err("it does not get done".to_owned())
     }
 
-    /// Whether `resume` takes up what was asked for. Before a way back is written down, it would go on with the stories.
+    /// Whether `resume` would continue this command. Before a finish or an abort is in the journal, `resume` would continue the stories
+    /// instead.
     fn is_under_way(&self) -> bool {
         let back = |event: &serde_json::Value| event["event"] == "finish-started" || event["event"] == "abort-started";
         self.row.command[0] == "start" || self.row.command[0] == "resume" || self.scene.events().iter().any(back)
     }
 
-    /// Compares, then goes back to before the start, which shows whether the user's index survived it.
+    /// Compares the final state, then aborts the run, which shows whether the user's index has survived.
     fn verify(&self) -> Result<(), String> {
         let mut wrong = Ending::of(&self.scene, self.row.order).differences(&self.expected);
         wrong.extend(lost(&self.scene));
@@ -258,10 +259,10 @@ impl<'a> Stage<'a> {
         ended.map_err(|wrong| format!("{wrong}{TOLD}{}", told.join("\n")))
     }
 
-    /// One point of the matrix.
+    /// Tests one point of the matrix.
     fn point(&self, mode: Mode, at: usize) -> Result<(), String> {
         let Some(output) = self.disturb(mode, at) else {
-            // The undisturbed run may have been slow, and a slow run lists refs once more before each attempt.
+            // The undisturbed run may have been slow, and a slow run lists the refs once more before each attempt.
             let is_near_the_end = at + SLOW_CALLS > self.calls.len();
             return if is_near_the_end || self.row.order == Order::Any { Ok(()) } else { Err("the call never came".to_owned()) };
         };
@@ -276,7 +277,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What was tried and how it went.
+/// The number of points tried, and the failures.
 struct Tally {
     title: String,
     tried: usize,
@@ -295,7 +296,7 @@ impl Tally {
         }
     }
 
-    /// Prints the figure; gives what went wrong.
+    /// Prints the number of points and returns the failures.
     #[expect(clippy::print_stdout, reason = "the figure is what the matrix is for")]
     fn close(self) -> Vec<String> {
         println!("{}: tried {}, recovered {}", self.title, self.tried, self.tried - self.wrong.len());
@@ -303,14 +304,14 @@ impl Tally {
     }
 }
 
-/// How many git calls more than a fast run a slow one makes at most: one before each attempt.
+/// How many more git calls a slow run makes than a fast one at most: one before each attempt.
 const SLOW_CALLS: usize = 4;
 
-/// Between what was found and what git-ralph had said before.
+/// Separates the failure from the earlier output of git-ralph.
 const TOLD: &str = "\n--- told\n";
 
-/// Rows of isolated runs take several times as long as others: all points of those are tried only if `everything` is asked for. A test runs
-/// in a thread of its name.
+/// Whether to try all points. Rows of isolated runs take several times as long, so all of theirs are tried only with
+/// `RALPH_MATRIX=everything`. The name of the thread is the name of the test.
 fn is_full() -> bool {
     let is_isolated = std::thread::current().name().is_some_and(|name| name.starts_with("kill_matrix::isolated::"));
     match std::env::var("RALPH_MATRIX").as_deref() {
@@ -320,7 +321,7 @@ fn is_full() -> bool {
     }
 }
 
-/// Every call for `kill`; of the other modes a sample, unless everything is asked for. A hang takes a second each.
+/// Whether to try this point: for `kill` every call, for other modes a sample, unless everything was requested. A hang takes a second.
 fn is_due(mode: Mode, at: usize, call: &Call) -> bool {
     match mode {
         Mode::KillEarly | Mode::KillLate => call.words.starts_with("read-tree -m -u "),
@@ -352,7 +353,7 @@ fn drive_where(row: &Row<'_>, modes: &[Mode], is_due: impl Fn(Mode, usize, &Call
 /// How much of a journal line had reached the disk.
 #[derive(Clone, Copy, Debug)]
 enum Torn {
-    /// Nothing: killed just before it was written.
+    /// Nothing: killed just before the line was written.
     Missing,
     /// Its first byte.
     Begun,
@@ -360,7 +361,7 @@ enum Torn {
     Half,
     /// All but the newline.
     Unended,
-    /// Its length, but none of its bytes, as a file system may leave it after the machine went down.
+    /// Its length but none of its bytes, as some file systems leave it after a crash of the machine.
     Zeros,
 }
 
@@ -381,14 +382,14 @@ impl Torn {
 }
 
 impl Stage<'_> {
-    /// Tears each line from `first` on (counted from 0) of the journal as it is now, and recovers from each.
+    /// Tears each line of the current journal from `first` on (counted from 0), and recovers from each.
     ///
-    /// A torn line is the last thing that a killed process did: whatever comes after that line must not have happened.
-    /// So lines are torn only in a state that was reached by a kill at the first git call after them, before that call did
-    /// anything, and only those that were written since the call before. Between two calls git-ralph writes lines and
-    /// touches files of its own, but each of those touches comes before the line that tells of it. The one exception is the
-    /// agent, which runs after `attempt-started` without a call in between: so no line up to that one is torn here, and
-    /// `an_agent_…` tears it at the agent's first moment, when it has not done anything yet.
+    /// A torn line is the last thing that a killed process did, so nothing that comes after that line may have happened. Therefore lines
+    /// are torn only in a state that was reached by a kill at the first git call after them, before that call had an effect, and only
+    /// lines that were written since the previous call. Between two calls git-ralph writes lines and changes files of its own, but it
+    /// changes each file before it writes the line that reports the change. The one exception is the agent, which runs after
+    /// `attempt-started` without a git call in between: no line up to that one is torn here, and `an_agent_…` tears it when the agent has
+    /// started and not done anything yet.
     fn tear(&self, first: usize, at: usize, tally: &mut Tally) {
         self.scene.save("killed");
         let path = self.scene.journal().unwrap();
@@ -405,7 +406,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Where the lines begin that may be torn, of those written since `written`.
+    /// The first line that may be torn, among those written since `written`.
     fn tearable(&self, written: usize) -> usize {
         let events = self.scene.events();
         let started = events.iter().rposition(|event| event["event"] == "attempt-started");
@@ -431,9 +432,9 @@ fn drive_journal(row: &Row<'_>) {
             written = call.lines;
         }
     }
-    // What is written after the last call.
+    // The lines that are written after the last call.
     stage.scene.restore("after");
-    // The key goes when the last line is on the disk: before that line, it was there.
+    // git-ralph deletes the key after the last line is on disk, so without that line the key must exist.
     stage.scene.restore_key("before");
     stage.tear(stage.tearable(written), stage.calls.len() + 1, &mut tally);
     let wrong = tally.close();
@@ -445,7 +446,7 @@ fn drive_agent(row: &Row<'_>) {
     let (mut killed, mut torn) = (Tally::new(row, "agent"), Tally::new(row, "journal, as the agent starts"));
     for (at, moment) in (1..).zip(stage.moments()) {
         killed.note(&format!("moment {at}"), stage.point(Mode::Agent, at));
-        // Where another one is at work, the last line may tell of that one, and of work that it has begun.
+        // If another agent is at work, the last line may be about that agent, and about work that it has already done.
         if moment.words == "first" && row.order == Order::Fixed {
             stage.disturb(Mode::Agent, at);
             stage.tear(stage.scene.events().len() - 1, at, &mut torn);
@@ -456,13 +457,13 @@ fn drive_agent(row: &Row<'_>) {
 }
 
 const KILLED: [Mode; 4] = [Mode::Kill, Mode::KillAfter, Mode::KillEarly, Mode::KillLate];
-/// For rows that differ from another only in what a half-switched work tree looks like.
+/// The modes for rows that differ from another row only by a half-switched work tree.
 fn halfway() -> &'static [Mode] {
     if is_full() { &KILLED } else { &KILLED[2..] }
 }
 
-/// Kills a way back from stages that a run can have been killed at: at every call and journal write if everything is asked
-/// for, else at a sample of the calls, another one for each stage.
+/// Kills an abort or a finish, in each of the stages: at every call and journal write if everything was requested, else at a sample of
+/// calls that differs per stage.
 fn drive_from(stages: &[Killed], command: &[&str]) {
     for (turn, (stage, prepare)) in stages.iter().enumerate() {
         let name = format!("{}, killed when {stage}", command.join(" "));

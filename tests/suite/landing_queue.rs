@@ -1,10 +1,10 @@
-//! Several stories at once: N private clones and one landing queue.
+//! Tests several stories at once: private clones and the landing queue.
 
 use std::fs;
 
 use crate::support::{COMPLETE, World};
 
-/// Stories that may run side by side.
+/// Stories that may run in parallel.
 fn world(ids: &[&str], head: &str) -> World {
     let world = World::new();
     let stories: String = ids.iter().map(|id| format!("[[story]]\nid = \"{id}\"\n")).collect();
@@ -12,7 +12,7 @@ fn world(ids: &[&str], head: &str) -> World {
     world
 }
 
-/// Shell words that wait until so many agents have come to this point.
+/// A shell script that waits until that many agents have reached this point.
 fn rendezvous(world: &World, count: usize) -> String {
     let at = world.outside("at").display().to_string();
     format!("mkdir -p {at}; touch {at}/$RALPH_STORY-$RALPH_ATTEMPT; while test $(ls {at} | wc -l) -lt {count}; do sleep 0.02; done")
@@ -57,7 +57,7 @@ fn a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it() {
 
 #[test]
 fn two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested() {
-    // One of them renames what the other one uses.
+    // One story renames what the other one uses.
     let world = world(&["rename", "use"], "verify = [\"sh ./check\"]");
     world.write("check", "#!/bin/sh\nfor user in uses-*; do test -e \"$user\" || continue; test -e \"$(cat $user)\" || { echo \"$user is broken\"; exit 1; }; done\n");
     world.write("thing", "1\n");
@@ -78,11 +78,11 @@ fn two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested()
 fn a_story_that_is_beaten_twice_lands_before_any_other() {
     let ids: Vec<String> = (1..=6).map(|n| format!("fast{n}")).chain(["slow".to_owned()]).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    // The slow one is first in the list, so that it is started at once.
+    // The slow story is first in the list, so it is started at once.
     let order: Vec<&str> = ["slow"].into_iter().chain(ids.iter().copied().filter(|id| *id != "slow")).collect();
     let world = world(&order, "");
     let landed = world.run_dir().join("journal.jsonl");
-    // It ends only after another one has landed, unless nothing else can land any more.
+    // Its agent ends only after another story has landed, unless no other can land any more.
     world.agent(&format!(
         "count() {{ grep -c '\"event\":\"checkpoint-landed\"' {0} || true; }}
          if test $RALPH_STORY = slow && test $RALPH_ATTEMPT -lt 3; then before=$(count); while test $(count) = $before; do sleep 0.02; done; fi
@@ -94,7 +94,7 @@ fn a_story_that_is_beaten_twice_lands_before_any_other() {
     let is = |event: &serde_json::Value, kind: &str, story: &serde_json::Value| event["event"] == kind && event["story"] == *story;
     let beaten =
         |story: &serde_json::Value, until: usize| events[..=until].iter().filter(|event| is(event, "attempt-beaten", story)).count();
-    // Of several that are beaten twice, the first one comes first.
+    // If several stories are beaten twice, the first of them has priority.
     let twice = (0..events.len()).find(|at| events[*at]["event"] == "attempt-beaten" && beaten(&events[*at]["story"], *at) == 2).unwrap();
     let story = &events[twice]["story"];
     let again = twice + events[twice..].iter().position(|event| is(event, "attempt-started", story)).unwrap();
@@ -106,7 +106,7 @@ fn a_story_that_is_beaten_twice_lands_before_any_other() {
 #[test]
 fn attempts_that_wait_are_tested_as_one_batch_and_a_batch_that_fails_is_halved() {
     let world = world(&["a", "b", "c", "d", "bad"], "verify = [\"echo x >>$RALPH_RUN_DIR/gates; test ! -e bad || test ! -e a\"]");
-    // All begin from the initial state; the first one lands alone, the others wait while its gate on the merge is slow.
+    // All begin from the initial state. The first one lands alone; the others wait while its gate on the merge is slow.
     let meet = rendezvous(&world, 5);
     world.agent(&format!("{meet}; if test $RALPH_ATTEMPT = 1; then echo $RALPH_STORY >$RALPH_STORY; fi; {COMPLETE}"));
     world.start(&["--jobs", "5"]).code(0).says("all stories of work are done");
@@ -221,7 +221,7 @@ fn marks_of_stories_that_land_at_the_same_time_do_not_conflict() {
 #[test]
 fn a_budget_counts_what_agents_that_are_at_work_have_used_so_far() {
     let world = world(&["a", "b", "c"], "max-tokens = 1000");
-    // The first agent tells what it has used so far, and is ended; the second one ends by itself, and no third one is started.
+    // The first agent reports its usage so far and is ended; the second ends by itself, and no third one is started.
     let told = world.outside("told").display().to_string();
     let message =
         r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[],"usage":{"input_tokens":990,"output_tokens":10}}}"#;

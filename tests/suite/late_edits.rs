@@ -1,4 +1,4 @@
-//! What the user writes while git-ralph is restoring the work tree.
+//! Tests edits that the user makes while git-ralph restores the work tree.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{COMPLETE, World};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// Has the user write to files right before the first git call that matches the pattern.
+/// Makes the user write to files right before the first git call that matches the pattern.
 fn write_before(world: &World, pattern: &str, script: &str) {
     let done = world.outside("written");
     let _ = fs::remove_file(&done);
@@ -19,13 +19,13 @@ fn moved(world: &World, name: &str) -> String {
 
 #[test]
 fn an_edit_between_the_snapshot_and_the_end_of_a_rollback_is_moved_aside_and_stops_nothing() {
-    // After the snapshot, and when git is about to write.
+    // The moments: after the snapshot, and right before git writes.
     for pattern in ["'rolled back'", "'read-tree -m -u'"] {
         let world = World::new();
         world.write("g", "mine\n");
         world.stories(1, "max-retries = 1");
         world.agent(&format!("echo agents >README; echo agents >g; echo new >new; {FAILED}"));
-        // As long as what is there.
+        // As many bytes as the agent wrote, so that the size does not show the edit.
         write_before(&world, pattern, "echo mylate >README; echo late >new; echo untouched >other; rm -f g");
         world.start(&[]).code(1).says("README was written while git-ralph restored the work tree; that version is in");
         assert_eq!((world.read("README"), world.read("g")), ("hello\n".to_owned(), "mine\n".to_owned()), "{pattern}");

@@ -1,4 +1,4 @@
-//! The live view on a real terminal: what it shows at any width, and the keys that it hears.
+//! Tests the live view on a real terminal: its content at any width, and its keys.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{COMPLETE, World};
 
 const CTRL_C: &str = "\u{3}";
 
-/// Three stories and a client that tells tokens, cost and tools. It waits at the second story until the file `go` is there.
+/// Three stories and a client that reports tokens, cost and tools. At the second story it waits until the file `go` exists.
 fn at_the_second_story() -> World {
     let world = World::new();
     let titles = ["Parse the command line", "Read the 設定 file 👩\u{200d}👩\u{200d}👧", "Write the report"];
@@ -39,7 +39,7 @@ fn go(world: &World) {
 
 const START: [&str; 8] = ["start", "work", "--agent", "claude", "--model", "opus", "--finish", "keep"];
 
-/// The rows of the live view: from the first row of a story down to that of the keys.
+/// The rows of the live view, from the first row of a story to the row of keys.
 fn view(screen: &Screen) -> Vec<String> {
     let rows = screen.rows();
     let first = rows.iter().position(|row| row.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)));

@@ -1,17 +1,17 @@
-//! Looking back, taking back and throwing away: `log`, `undo`, `prune`.
+//! Tests `log`, `undo` and `prune`.
 
 use std::fs;
 
 use crate::support::{COMPLETE, World};
 
-/// When a process is killed.
+/// The moment at which a process is killed.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Before,
     After,
 }
 
-/// Runs a command whose process is killed before or after git is called with the given words.
+/// Runs a command whose process is killed before or after git runs with the given words.
 fn killed(world: &World, when: When, words: &str, args: &[&str]) {
     let call = match when {
         When::Before => "",
@@ -22,7 +22,7 @@ fn killed(world: &World, when: When, words: &str, args: &[&str]) {
     fs::remove_file(world.outside("bin/git")).unwrap();
 }
 
-/// A run with the given number of checkpoints: story `n` writes `s<n>` and appends to `order`.
+/// A run with the given number of checkpoints; story `n` writes `s<n>` and appends to `order`.
 fn landed(stories: usize) -> World {
     let world = World::new();
     world.stories(stories, "");
@@ -205,7 +205,7 @@ fn undo_is_refused_while_a_loop_is_at_work_or_an_attempt_is_half_done() {
     world.ralph(&["undo"]).code(2).says("an attempt of the run of 'work' was interrupted").says("git ralph resume work");
 }
 
-/// Where an undo is killed: before anything, after the refs, half-way, and with all but the last event done.
+/// Moments at which an undo is killed: before anything, after the refs, halfway, and when only the last event is missing.
 const DEATHS: [(When, &str); 4] = [
     (When::Before, "update-ref -m reset: undo"),
     (When::After, "update-ref -m reset: undo"),
@@ -260,7 +260,7 @@ fn edits_and_commits_after_an_undo_was_killed_are_not_lost_by_completing_it() {
     }
 }
 
-/// Types a command that was printed.
+/// Runs a command that git-ralph printed.
 #[track_caller]
 fn typed(world: &World, command: &str) -> String {
     let output = world.command("sh", &["-c", command]).output().unwrap();
@@ -268,14 +268,14 @@ fn typed(world: &World, command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The commands that a log prints below a ref, in the order of the page.
+/// The commands that a log prints below a ref, in order.
 fn commands(log: &str, name: &str) -> Vec<String> {
     let below = log.lines().skip_while(|line| !line.starts_with(&format!("  {name}  "))).skip(1);
     let commands = below.take_while(|line| line.starts_with("    ")).filter_map(|line| line.trim().split_once(": "));
     commands.map(|(_, command)| command.to_owned()).collect()
 }
 
-/// A run whose second story fails once and then lands, of which the user has edited files in between.
+/// A run whose second story fails once and then lands; the user has edited files in between.
 fn eventful() -> World {
     let world = World::new();
     world.write("README", "staged\n");
@@ -553,7 +553,7 @@ fn a_stash_entry_that_comes_in_between_is_not_dropped_for_another() {
     stash(&world, "ralph:work:1");
     stash(&world, "ralph:work:2");
     let flag = world.outside("flag");
-    // Somebody stashes after the first entry is dropped: what is called stash@{0} now is his.
+    // The user stashes after the first entry is dropped, so the entry now called stash@{0} is the user's.
     world.fake_git(&format!(
         "case \"$*\" in *'stash drop'*) test -e {0} || {{ touch {0}; $REAL_GIT \"$@\"; echo new >README; $REAL_GIT stash push -q -m mine; exit 0; }};; esac",
         flag.display()

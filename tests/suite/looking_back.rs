@@ -1,4 +1,4 @@
-//! `log` beyond the list: transcripts, following a loop, JSON, earlier runs.
+//! Tests the other outputs of `log`: transcripts, following a loop, JSON, earlier runs.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn json(world: &World, args: &[&str]) -> serde_json::Value {
     json
 }
 
-/// A story that fails once and then lands, with a gate that says something.
+/// A story that fails once and then lands, with a gate that prints something.
 fn world() -> World {
     let world = World::new();
     world.stories(1, "verify = ['echo all is well']\nmax-retries = 1");

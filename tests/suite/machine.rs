@@ -1,4 +1,4 @@
-//! The machine, enumerated over every sequence of outcomes to depth 6.
+//! Tests the machine with every sequence of outcomes up to depth 6.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use git_ralph::run::{
 };
 use git_ralph::story::{Story, StoryId};
 
-/// Every way in which an attempt can go.
+/// Every way in which an attempt can end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Green,
@@ -25,30 +25,30 @@ enum Way {
     Vanished,
     Crashed,
     Conflict,
-    /// The process dies while the agent is at work, and the run is resumed.
+    /// git-ralph is killed while the agent works, and the run is resumed.
     Killed,
-    /// The process dies after the agent's end, and the run is resumed.
+    /// git-ralph is killed after the agent has ended, and the run is resumed.
     KilledLate,
-    /// A usage limit whose end is known.
+    /// The agent hits a usage limit with a known reset time.
     Limited,
-    /// A usage limit whose end is not.
+    /// The agent hits a usage limit without a known reset time.
     LimitedUnknown,
-    /// The model could not be reached.
+    /// The agent cannot reach the model.
     Unavailable,
-    /// A wrong key.
+    /// The agent's API key is wrong.
     Misconfigured,
-    /// The agent needs the user.
+    /// The agent says BLOCKED: it needs the user.
     Blocked,
-    /// The runner ended without telling how the agent did.
+    /// The runner ended without reporting how the agent ended.
     Lost,
     /// The runner did not start the agent.
     NotStarted,
 }
 
 const WAYS: [Way; 8] = [Way::Green, Way::RedGate, Way::Failed, Way::Vanished, Way::Crashed, Way::Conflict, Way::Killed, Way::KilledLate];
-/// What happens around the agents, with a few of the above.
+/// Problems outside of the agent's work, and a few other ways.
 const TROUBLES: [Way; 7] = [Way::Green, Way::Failed, Way::Killed, Way::Limited, Way::LimitedUnknown, Way::Unavailable, Way::Misconfigured];
-/// What a runner does, with a few of the above.
+/// Problems of a runner, and a few other ways.
 const RUNNERS: [Way; 5] = [Way::Green, Way::Failed, Way::Killed, Way::Lost, Way::NotStarted];
 const DEPTH: u32 = 6;
 
@@ -82,14 +82,14 @@ fn stories() -> Vec<Story> {
     stories
 }
 
-/// Plays one sequence and checks every promise on the way.
+/// Plays one sequence and checks every rule on the way.
 struct Play {
     state: RunState,
     ways: Vec<Way>,
-    /// What happens again and again after them.
+    /// The ways that repeat after these.
     forever: Vec<Way>,
     played: usize,
-    /// Waits for a usage limit since anything else has happened.
+    /// Consecutive waits for a usage limit.
     waits: u32,
     current: Way,
     counted: BTreeMap<StoryId, u32>,
@@ -196,7 +196,7 @@ impl Play {
             Way::Blocked => (Exit::Success, Signal::Blocked { needs: "help".into() }),
             Way::Vanished => (Exit::Success, Signal::Nothing),
             Way::Crashed => (Exit::Signal { signal: 9 }, Signal::Complete),
-            // What it had said by then does not count.
+            // A promise from before the loss does not count.
             Way::Lost => (Exit::Lost { message: message() }, Signal::Complete),
             Way::NotStarted => (Exit::NotStarted { message: message() }, Signal::Nothing),
         };
@@ -261,7 +261,7 @@ impl Play {
     }
 }
 
-/// What the user can ask for in the middle of a play.
+/// The requests that a user can make during a play.
 fn wishes() -> Vec<Wish> {
     let story = |id: &str| -> StoryId { id.parse().unwrap() };
     let mut wishes = vec![Wish::Hint { story: None, text: "t".into(), now: false }];
@@ -275,7 +275,7 @@ fn wishes() -> Vec<Wish> {
 }
 
 impl Play {
-    /// Asks for something; says whether it was followed.
+    /// Makes a request; returns whether it was followed.
     fn ask(&mut self, wish: &Wish, stories: &[Story]) -> bool {
         let request = Request::new(wish.clone());
         let event = match self.state.answer(&request, stories) {
@@ -321,7 +321,7 @@ fn every_request_at_every_point_of_a_play_is_kept_and_the_play_ends() {
                     );
                 }
                 if let (Wish::Done { story, .. }, true) = (&wish, followed) {
-                    // A conflict is the one thing that the user's word does not overcome; here it belongs to agents.
+                    // If an agent's landing conflicts, the story is not done, even though the user marked it.
                     assert!(is_done(story) || play.state.stories[story].rescues.len() > 1, "{context}");
                 }
                 match &end {
@@ -338,7 +338,8 @@ fn every_request_at_every_point_of_a_play_is_kept_and_the_play_ends() {
 }
 
 impl Play {
-    /// Plays to the end with one request at a point; gives the end, the stories that were attempted after it, and whether it was followed.
+    /// Plays to the end with one request at a point; returns the end, the stories attempted after the request, and whether it was
+    /// followed.
     fn steered(&mut self, wish: &Wish, point: usize, stories: &[Story]) -> (End, Vec<StoryId>, bool) {
         let (mut attempted, mut followed) = (Vec::new(), false);
         for at in 0..1000 {
@@ -364,7 +365,7 @@ impl Play {
 #[test]
 fn a_story_that_is_spent_or_blocked_holds_up_only_what_comes_after_it() {
     for (way, keep_going) in [(Way::Failed, true), (Way::Blocked, false), (Way::Blocked, true)] {
-        // `b` is the first story, `a` comes after it, `c` stands alone.
+        // `b` is the first story, `a` comes after it, `c` is independent.
         let mut play = Play::new(vec![way], 0);
         play.policy.keep_going = keep_going;
         let (end, landed) = play.run();
@@ -514,7 +515,7 @@ fn agents_that_a_runner_loses_together_are_one_failure_and_those_it_has_not_lost
     assert_eq!(steps.iter().filter(|step| matches!(step, Step::Attempt { .. })).count(), 3, "{steps:?}");
 }
 
-/// Every way but those in which somebody starts git-ralph anew each time.
+/// Every way except those in which git-ralph is started again each time.
 const REPEATED: [Way; 13] = [
     Way::Green,
     Way::RedGate,

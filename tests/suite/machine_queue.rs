@@ -1,8 +1,8 @@
-//! The machine with several jobs: every order in which steps can end, and every way in which they can.
+//! Tests the machine with several jobs: every order in which steps can end, and every way in which they can.
 //!
-//! A play is a run without git: it keeps the steps that are under way as the orchestrator does, lets one of them end, and goes on.
-//! Plays are followed side by side, one choice at a time, and two plays that have come to the same state are one from there on. So a
-//! search is complete where it says so: it goes on until every play has ended.
+//! A play is a run without git: it tracks the running steps as the orchestrator does, lets one of them end, and continues. All plays
+//! advance together, one choice at a time, and two plays that reach the same state are merged. A search that is called complete continues
+//! until every play has ended.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -50,22 +50,22 @@ struct World {
     commits: u32,
     /// How often the process is killed.
     kills: u32,
-    /// How often somebody asks to stop.
+    /// How often the user asks to stop.
     stops: u32,
-    /// Clones take time to be made, and judging and rolling back take time as well; otherwise they are done at once.
+    /// Making clones, judging and rolling back take time; otherwise they end at once.
     slow: bool,
 }
 
-/// What the test knows of a run by itself.
+/// What the test itself knows about a run.
 #[derive(Clone, Default)]
 struct Truth {
     tip: usize,
-    /// Commits so far.
+    /// The number of commits so far.
     commits: usize,
-    /// Where attempts in a workspace began, and in which one.
+    /// The attempts in workspaces: the workspace of each, and (in `bases`) where it began.
     at_work: BTreeMap<StoryId, u32>,
     bases: BTreeMap<StoryId, usize>,
-    /// Accepted attempts, in order, until they have landed or failed; and which of them are saved.
+    /// Accepted attempts, in order, until they land or fail; and which of them are saved.
     accepted: Vec<StoryId>,
     queued: BTreeSet<StoryId>,
     landed: Vec<StoryId>,
@@ -74,18 +74,18 @@ struct Truth {
     defeats: BTreeMap<StoryId, u32>,
     /// Stories that were beaten twice, in order.
     overdue: Vec<StoryId>,
-    /// Gates have passed on what is about to land.
+    /// Gates have passed on what lands next.
     gated: bool,
-    /// On the branch, but not in the journal.
+    /// Stories that are on the branch but not in the journal.
     unwritten: Vec<StoryId>,
     stop: Option<StopKind>,
-    /// How often the user has committed, the process was killed and somebody has asked to stop.
+    /// How often the user has committed, the process was killed and the user has asked to stop.
     spent: [u32; 3],
     /// Something has happened that may end the run before every story is done.
     disturbed: bool,
 }
 
-/// What has happened in a play, last things first.
+/// The choices made in a play, newest first.
 struct Trace {
     what: Rc<Choice>,
     before: Option<Rc<Trace>>,
@@ -104,7 +104,7 @@ enum Choice {
     /// A step ends in one of its ways.
     Done(Subject, Vec<Event>),
     Stop(StopKind),
-    /// The process dies; so many of a landing's checkpoints are on the branch.
+    /// The process is killed; this many checkpoints of a landing are already on the branch.
     Killed(usize),
 }
 
@@ -141,7 +141,7 @@ impl Truth {
         self.at_work.contains_key(story) || self.queued.contains(story)
     }
 
-    /// The story that has to land before any other.
+    /// The story that must land before any other.
     fn first_to_land(&self) -> Option<&StoryId> {
         self.overdue.iter().find(|story| self.is_under_way(story))
     }
@@ -156,7 +156,7 @@ impl Truth {
         self.accepted.retain(|other| other != story);
     }
 
-    /// What an event means, and what has to be true when it happens.
+    /// Applies an event, and checks what must be true when it happens.
     fn take_in(&mut self, event: &Event) {
         match event {
             Event::AttemptStarted { story, slot, .. } => {
@@ -221,7 +221,7 @@ impl Play {
         self.state.apply(event);
     }
 
-    /// Starts what the machine offers, as `run/orchestrator.rs` does; gives the end of the loop.
+    /// Starts the steps that the machine offers, as `run/orchestrator.rs` does; returns the end of the loop, if it has ended.
     fn launch(&mut self, stories: &[Story], policy: &Policy) -> Option<End> {
         let done = stories.iter().take_while(|story| self.state.is_done(story)).count();
         match self.state.next(&stories[done..], policy) {
@@ -260,7 +260,7 @@ impl Play {
         }
     }
 
-    /// What has to be true of a step that starts now.
+    /// Checks what must be true when a step starts.
     fn check_start(&self, step: &Step, stories: &[Story], policy: &Policy) {
         let truth = &self.truth;
         match step {
@@ -298,7 +298,7 @@ impl Play {
         assert!(names.starts_with(&truth.unwritten), "{names:?} does not have {:?}, which is on the branch already", truth.unwritten);
     }
 
-    /// What has to be true all the time.
+    /// Checks what must always be true.
     fn check(&self, stories: &[Story], policy: &Policy) {
         let truth = &self.truth;
         let landings = self.running.values().filter(|step| matches!(step, Step::LandQueued { .. } | Step::Land { .. })).count();
@@ -317,7 +317,7 @@ impl Play {
         }
     }
 
-    /// A number that two plays share if they go on in the same way. Counters and commits that decide nothing are not in it.
+    /// A number that is equal for two plays with the same future. It leaves out counters and commits that influence no decision.
     fn key(&self) -> u64 {
         let mut state = self.state.clone();
         let tip = state.base.take().map(|base| base.checkpoint);
@@ -399,7 +399,7 @@ impl HashInto for Subject {
     }
 }
 
-/// Digests what a state looks like, without counters that only grow; what they decide is the order of acceptance.
+/// A digest of a state without counters that only grow; only the order of acceptance that follows from them is included.
 struct Digest {
     hasher: DefaultHasher,
     leaving_out: bool,
@@ -421,7 +421,7 @@ impl fmt::Write for Digest {
 
 /// The ways in which steps end.
 impl Play {
-    /// Everything that can happen next; first what happens if nothing goes wrong.
+    /// Everything that can happen next; the first choice is the one without a problem.
     fn choices(&self, world: &World) -> Vec<Choice> {
         let [_, kills, stops] = self.truth.spent;
         let mut choices: Vec<Choice> = Vec::new();
@@ -468,7 +468,7 @@ impl Play {
             Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } => {
                 vec![vec![Event::AttemptRolledBack { story: story.clone(), attempt: *attempt, rescue: "ref".into(), files: 0 }]]
             }
-            // A wait that somebody cuts short is not over.
+            // A pause that a stop request interrupts has not ended.
             Step::Pause { .. } if self.truth.stop.is_some() => vec![Vec::new()],
             Step::Pause { story, .. } => vec![vec![Event::PauseEnded { story: story.clone() }]],
             Step::GiveUp { story } => vec![vec![Event::StoryFailed { story: story.clone(), attempts: 0, outcome: None }]],
@@ -509,7 +509,7 @@ impl Play {
         ways
     }
 
-    /// What `run/clone_steps.rs` makes of a landing.
+    /// The same events as `run/clone_steps.rs` yields for a landing.
     fn ways_of_a_landing(&self, batch: &[(StoryId, u32)], world: &World) -> Vec<Vec<Event>> {
         let truth = &self.truth;
         let landed = |count: usize| {
@@ -526,7 +526,7 @@ impl Play {
             |exit| Event::GateEnded { story: first.clone(), attempt, command: "gate".into(), exit, milliseconds: 1, output: String::new() };
         let passed = |count: usize| std::iter::once(gate(Exit::Success)).chain(landed(count)).collect::<Vec<Event>>();
         if !truth.unwritten.is_empty() {
-            // The process that was killed has gated it.
+            // The killed process had already run the gates.
             return vec![passed(truth.unwritten.len())];
         }
         let beaten = |cause| Event::AttemptBeaten {
@@ -543,7 +543,7 @@ impl Play {
             let red = || gate(Exit::Code { code: 1 });
             ways.push(passed(batch.len()));
             if world.conflicts {
-                // A conflict further back cuts the batch short.
+                // A conflict later in the batch shortens the batch.
                 ways.extend((1..batch.len()).map(passed));
                 ways.push(vec![beaten(DefeatCause::Conflict { paths: Vec::new(), hunks: String::new() })]);
                 ways.push(vec![red(), beaten(DefeatCause::Gate { command: String::new(), output: String::new() })]);
@@ -566,22 +566,22 @@ impl Play {
 /// What a search has found.
 #[derive(Debug, Default)]
 struct Found {
-    /// The most choices in one play.
+    /// The largest number of choices in one play.
     longest: usize,
-    /// Different plays.
+    /// The number of different plays.
     plays: u128,
-    /// Different states at the same depth.
+    /// The number of different states at the same depth.
     states: usize,
     ends: BTreeMap<&'static str, u128>,
     largest_batch: usize,
     most_defeats: u32,
 }
 
-/// No play is longer.
+/// An upper limit: no play is longer.
 const LONGEST: usize = 150;
 
 struct Search {
-    /// Plays that have come to the same state are one from there on.
+    /// Whether plays that reach the same state are merged.
     merging: bool,
     world: World,
     stories: Vec<Story>,
@@ -604,7 +604,7 @@ impl Search {
         Search { merging: true, world, stories: stories.to_vec(), policy, found: Found::default() }
     }
 
-    /// Follows every play to this depth, and from there on what happens if nothing goes wrong, until all have ended.
+    /// Follows every play to this depth, and from there on only the choice without a problem, until all plays have ended.
     fn run(mut self, depth: usize) -> Found {
         let mut layer = Layer::new();
         self.arrive(opened(), 1, &mut layer);
@@ -628,7 +628,7 @@ impl Search {
 
     #[expect(clippy::print_stderr, reason = "a play that breaks a promise must be seen")]
     fn follow(&mut self, play: &Play, choice: &Rc<Choice>, plays: u128, next: &mut Layer) {
-        // A promise that is broken is told with the play that breaks it.
+        // If a rule is broken, the play that breaks it is printed.
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let play = play.choose(choice, &self.stories, &self.policy);
             if matches!(**choice, Choice::Killed(_)) {
@@ -643,7 +643,7 @@ impl Search {
         }
     }
 
-    /// Starts what can start, lets happen what takes no time, and notes where the play stands then.
+    /// Starts the steps that can start, performs those that take no time, and records the state of the play.
     fn arrive(&mut self, mut play: Play, plays: u128, layer: &mut Layer) {
         let end = loop {
             let end = play.launch(&self.stories, &self.policy);
@@ -667,7 +667,7 @@ impl Search {
         }
     }
 
-    /// Steps whose moment decides nothing.
+    /// Whether the moment at which a step ends influences nothing.
     fn is_instant(&self, step: &Step) -> bool {
         let is_slow = self.world.slow;
         match step {
@@ -692,7 +692,7 @@ impl Search {
                 "spent"
             }
             End::StillLimited { .. } if self.world.limits => "limited",
-            // Somebody goes on later.
+            // The run is resumed later.
             End::LimitReached | End::Stopped | End::Interrupted { .. } => {
                 assert_eq!(truth.stop.is_none(), *end == End::LimitReached);
                 assert!(truth.stop.is_some() || Some(truth.landed_here) == self.policy.limit, "the limit is not reached");
@@ -706,7 +706,7 @@ impl Search {
         *self.found.ends.entry(name).or_default() += plays;
     }
 
-    /// What `finish` and `abort` do to a run that was left as it is.
+    /// Checks `finish` and `abort` of a run in this state.
     fn close(&self, left: &Play, closing: Closing) {
         let mut play = left.clone();
         let (waiting, landed) = (play.truth.queued.len() + play.truth.accepted.len(), play.truth.landed.len());
@@ -725,18 +725,18 @@ impl Search {
         }
     }
 
-    /// Closing a run completes what was begun, whatever a loop was limited to.
+    /// The policy for closing a run, which completes what was begun, whatever the limits of the loop were.
     fn policy_of_closing(&self) -> Policy {
         Policy { limit: None, ..self.policy.clone() }
     }
 }
 
-/// Stories that need nothing of each other.
+/// Stories that do not depend on each other.
 fn free(count: usize) -> Vec<Story> {
     ["a", "b", "c", "d", "e"].iter().take(count).map(|name| Story::stand_in(&id(name))).collect()
 }
 
-/// `b` comes after `a`; `c` and `d` touch the same paths; `e`, if there is one, needs nothing.
+/// `b` comes after `a`; `c` and `d` touch the same paths; `e`, if it exists, is independent.
 fn graph(count: usize) -> Vec<Story> {
     let mut stories = free(count);
     stories[1].after = vec![id("a")];
@@ -745,7 +745,7 @@ fn graph(count: usize) -> Vec<Story> {
     stories
 }
 
-/// Searches, and says how far that went.
+/// Runs a search and prints how far it went.
 #[expect(clippy::print_stdout, reason = "the figure is what the search is for")]
 fn search(name: &str, stories: &[Story], depth: usize, world: World) -> Found {
     let started = std::time::Instant::now();
@@ -768,7 +768,7 @@ fn ends(found: &Found) -> Vec<&'static str> {
     found.ends.keys().copied().collect()
 }
 
-/// Deeper than any play is.
+/// A depth that no play reaches.
 const COMPLETE: usize = LONGEST;
 
 #[test]

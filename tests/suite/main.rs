@@ -1,4 +1,4 @@
-//! Everything that is tested on a real repository, with real processes.
+//! All tests that use a real repository and real processes.
 #![allow(clippy::disallowed_methods, reason = "tests start the program and git themselves")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
@@ -9,7 +9,7 @@ mod clients;
 mod completion;
 mod config_keys;
 mod configuration;
-// What a command reads is counted by inotify.
+// These tests use inotify to count what a command reads.
 #[cfg(target_os = "linux")]
 mod costs;
 mod ctrl_c;

@@ -1,4 +1,4 @@
-//! The manual: generated from the command line's definition, the table of keys and `man/sections/`, and compared with `man/`.
+//! Generates the manual from the definition of the command line, the table of settings and `man/sections/`, and compares it with `man/`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,14 +13,14 @@ use git_ralph::install::{COMPLETIONS, PAGES};
 use crate::golden;
 use crate::support::{COMPLETE, World};
 
-/// Of the last change to the text; the day of a build would make every build another one.
+/// The date of the last change to the text. The date of the build would make builds differ.
 const DATE: &str = "2026-11-18";
 const MANUAL: &str = "Git Ralph Manual";
 const HEAD: &str = ".\\\" Part of git-ralph. Written by tests/suite/man_pages.rs from src/cli and man/sections: do not edit.\n";
 
 type Section = fn(&Man, &mut dyn std::io::Write) -> std::io::Result<()>;
 
-/// Sections of clap_mangen's, without what it puts before each of them.
+/// Sections rendered by clap_mangen, without the preamble that it puts before each of them.
 fn generated(man: &Man, sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
@@ -49,7 +49,7 @@ fn roff(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }
 
-/// As mandoc likes it: short lines outside of examples, no paragraph at the beginning of a section.
+/// Formats the text as mandoc recommends: short lines outside of examples, no paragraph macro at the beginning of a section.
 fn tidy(text: &str) -> String {
     let text = &text.replace(".br\n\n.br\n", ".sp\n");
     let (mut tidied, mut is_example, mut before) = (String::new(), false, "");
@@ -70,7 +70,7 @@ fn tidy(text: &str) -> String {
 fn wrapped(line: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in line.split(' ') {
-        // A line must not begin with what roff takes for a command.
+        // A line must not begin with a character that starts a roff request.
         if width > 0 && width + 1 + word.len() > 78 && !word.starts_with(['.', '\'']) {
             text.push('\n');
             width = 0;
@@ -105,7 +105,7 @@ fn keys() -> String {
     text
 }
 
-/// The keys of a change file, but for its stories: its own and the settings; `command` is said beside `agent`.
+/// The keys of a change file except for its stories: its own keys and the settings; `command` is listed next to `agent`.
 fn change_file_keys() -> String {
     let settings = KEYS.iter().filter_map(|key| key.change_file);
     let settings = settings.flat_map(|name| if name == "agent" { vec![name, "command"] } else { vec![name] });
@@ -143,7 +143,7 @@ fn command_page(command: &Command) -> String {
     let text =
         generated(&man, &[|man, w| man.render_title(w), |man, w| man.render_name_section(w), |man, w| man.render_synopsis_section(w)]);
     let options = generated(&man, &[|man, w| man.render_options_section(w)]);
-    // What people write goes on with the description, and may have sections of its own.
+    // The handwritten text continues the description, and may have further sections.
     let written = section_file(&name).unwrap_or_default();
     let (more, sections) = written.split_at(written.find(".SH ").unwrap_or(written.len()));
     let see = ".SH SEE ALSO\n\\fBgit\\-ralph\\fR(1), \\fBgit\\-ralph\\-events\\fR(5)\n";
@@ -240,7 +240,7 @@ fn the_main_page_names_every_key_of_a_change_file() {
     }
 }
 
-/// The events of the code with their fields, from its text: `RunStarted { initial: Oid, … }` is `run-started` with `initial`.
+/// The events in the code with their fields, read from the source text: `RunStarted { initial: Oid, … }` is `run-started` with `initial`.
 fn events_of_the_code() -> Vec<(String, Vec<String>)> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/event.rs")).unwrap();
     let body = text.split("pub enum Event {").nth(1).unwrap().split("\n}\n").next().unwrap();
@@ -290,7 +290,7 @@ fn the_page_of_events_has_every_event_with_its_fields() {
     }
 }
 
-/// Every name of a field in a document.
+/// Collects the name of every field in a JSON document.
 fn fields(json: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
     match json {
         serde_json::Value::Object(object) => object.iter().for_each(|(name, value)| {
@@ -325,7 +325,7 @@ fn every_field_of_every_json_document_is_on_its_page() {
     }
 }
 
-/// Every field of a document is on the page of its command.
+/// Asserts that the manual page of a command documents every field of its JSON output.
 #[track_caller]
 pub fn assert_on_page(page: &str, json: &serde_json::Value) {
     let mut found = std::collections::BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The tables of the manual as pages of docs/: settings from the table of keys, events from `man/sections/events.roff`.
+//! Generates the tables of the manual as pages of docs/: settings from the table of settings, events from `man/sections/events.roff`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -53,7 +53,7 @@ fn the_page_of_settings_is_the_table_of_settings() {
     golden::compare("docs/settings.md", &settings());
 }
 
-/// Roff as Markdown: as much of it as `man/sections/events.roff` uses.
+/// Converts roff to Markdown, as far as `man/sections/events.roff` needs it.
 fn markdown(roff: &str) -> String {
     let font = |line: &str| {
         let line = line.replace("\\-", "-").replace("\\(aq", "'").replace("\\(lq", "\"").replace("\\(rq", "\"");

@@ -1,4 +1,4 @@
-//! Messages about wrong input: the command line as it is typed, and every word of standard error.
+//! Tests messages about wrong input: the command line as typed, and every word of standard error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn world() -> World {
     world
 }
 
-/// Types each line, its words at spaces, and compares standard error; `REPO` stands for the path of the repository.
+/// Runs each line, split at spaces, and compares standard error; `REPO` stands for the path of the repository.
 #[track_caller]
 fn check(world: &World, table: &[(&str, i32, &str)]) {
     for (line, code, expected) in table {
@@ -148,7 +148,7 @@ fn why_an_agent_cannot_be_started_is_said() {
     );
 }
 
-/// Access is denied to ordinary users only: the test makes one of itself.
+/// Access is never denied to root, so the test runs git-ralph as an ordinary user.
 #[test]
 fn a_path_that_is_denied_comes_with_the_command_that_opens_it() {
     let world = world();
@@ -236,18 +236,18 @@ fn a_bare_number_is_a_number_of_seconds_everywhere() {
     }
 }
 
-/// The texts of hints in the code that are written out where the hint is given.
+/// The texts of hints in the code that are string literals.
 fn hints(code: &str) -> Vec<String> {
     let starts = [".hint(\"", ".hint(format!(\"", ".hint(\n                \""];
     starts.iter().flat_map(|start| code.split(start).skip(1).map(|rest| rest.split("\"").next().unwrap().to_owned())).collect()
 }
 
-/// What is wrong with a hint, if anything: it is a command, and no word of it is a redirection for the shell.
+/// What is wrong with a hint, if anything: it must be a command, without words that the shell would take for redirections.
 fn unpastable(hint: &str) -> Option<&'static str> {
     const PROGRAMS: [&str; 13] = ["git", "cd", "chmod", "sudo", "rm", "mv", "cp", "cat", "echo", "fuser", "{done}", "{again}", "{back}"];
     let command = hint.split("   ").next().unwrap_or_default();
     let unquoted: String = command.split('\'').step_by(2).collect();
-    // A variable may be set for the command.
+    // The command may be preceded by a variable assignment.
     match command.split(' ').find(|word| !word.contains('=')) {
         Some(program) if !PROGRAMS.contains(&program) => Some("is not a command"),
         _ if unquoted.contains('<') || unquoted.contains(", ") => Some("cannot be typed as it stands"),
@@ -277,19 +277,19 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The commands in a text of the code: what begins with `git ralph` at the start of a literal or behind `&& `, without its explanation.
+/// The commands in the code: strings that begin with `git ralph` at the start of a literal or after `&& `, without the explanation.
 fn commands(code: &str) -> Vec<String> {
     let starts = ["\"git ralph ", "\"  git ralph ", "&& git ralph ", "git_ralph(\""];
     let cut = |rest: &str| {
         let rest = rest.split(['"', '\n']).next().unwrap_or_default();
         rest.split("   ").next().unwrap_or_default().split(" && ").next().unwrap_or_default().trim_end_matches([':', ';']).to_owned()
     };
-    // What is built by the helper gets its arguments there.
+    // The helper adds the arguments of these commands.
     let whole = |start: &str, command: String| if start.starts_with("git_ralph") { command + " {}" } else { command };
     starts.iter().flat_map(|start| code.split(start).skip(1).map(move |rest| whole(start, cut(rest)))).collect()
 }
 
-/// A command with a word for everything that is filled in: `{change}`, `<command that …>`.
+/// The command with a value for every placeholder: `{change}`, `<command that …>`.
 fn filled_in(command: &str) -> String {
     let mut text = String::new();
     let mut depth = 0;
@@ -307,7 +307,7 @@ fn filled_in(command: &str) -> String {
     text
 }
 
-/// What looks like a command in the code and is none that is typed: reasons in reflogs, titles, and clap's own usage lines.
+/// Strings that look like commands but are not typed by users: reflog messages, titles, and clap's usage lines.
 const NO_HINTS: [&str; 5] = ["finish", "start: earlier run", "resume", "prune", "start"];
 
 /// What is wrong with a command, if anything.

@@ -1,4 +1,4 @@
-//! Being told: commands that get the event, the bell and a notification for who is looking elsewhere.
+//! Tests notifications: commands that receive the event, the terminal bell, and the desktop notification.
 
 use std::fs;
 

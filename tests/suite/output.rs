@@ -1,4 +1,4 @@
-//! What is said where: data on stdout, words on stderr, exit statuses, JSON.
+//! Tests the output streams: data on stdout, messages on stderr, exit statuses, JSON.
 
 use crate::support::{COMPLETE, World};
 
@@ -172,7 +172,7 @@ fn no_command_minds_a_reader_that_has_gone_away() {
         let script = format!("set -o pipefail; {} {args} | true", env!("CARGO_BIN_EXE_git-ralph"));
         let output = world.command("bash", &["-c", &script]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
-        // What doctor finds is in its status, whoever reads it.
+        // The exit status of doctor depends on what it finds, not on the closed pipe.
         assert!(output.status.success() || args == "doctor", "{args}: {errors}");
         assert!(!errors.contains("panicked") && !errors.contains("Broken pipe"), "{args}: {errors}");
     }

@@ -1,4 +1,4 @@
-//! What an agent does to the files that git-ralph keeps about its run: none of it is believed, and none of it stops anybody.
+//! Tests that git-ralph neither trusts nor fails on its own files about a run after an agent has changed them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{COMPLETE, World, which};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// A world with something staged, something edited and something untracked.
+/// A world with a staged, an edited and an untracked file.
 fn messy() -> World {
     let world = World::new();
     world.write("staged", "only staged\n");
@@ -25,7 +25,7 @@ fn assert_as_before(world: &World) {
     assert_eq!(world.git(&["status", "--porcelain"]), "AM staged\n?? untracked");
 }
 
-/// An agent that does something once and has its git-ralph killed; after that it says how its story ends.
+/// An agent that does something once and kills its git-ralph; after that it only prints how its story ends.
 fn killing(world: &World, first: &str, later: &str) {
     let seen = world.outside("seen");
     world.agent(&format!("if mkdir {}; then {first}\nkill -9 $PPID; sleep 5; fi; {later}", seen.display()));
@@ -282,7 +282,7 @@ fn refs_below_refs_ralph_that_an_agent_deletes_come_back_with_their_objects() {
 #[test]
 fn an_agent_that_leaves_our_files_alone_is_not_said_to_have_changed_them() {
     let world = messy();
-    // Copies of ignored files may be links, and have names like files of our own.
+    // Copies of ignored files may be links, or have the names of git-ralph's own files.
     world.write(".gitignore", "*.lock\nindex\nlink\n");
     world.write("deep/a.lock", "mine\n");
     world.write("deep/index", "mine\n");
@@ -311,7 +311,7 @@ fn an_abort_installs_no_index_whose_objects_are_gone() {
     let world = messy();
     world.agent(COMPLETE);
     world.start(&[]).code(0);
-    // After the last attempt nobody compares any more, and second names are gone too.
+    // After the last attempt git-ralph compares no more records, and the hard links are removed here too.
     fs::remove_dir_all(world.path(".git/ralph-spare")).unwrap();
     world.git(&["update-ref", "-d", "refs/ralph/work/index"]);
     world.git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -322,7 +322,7 @@ fn an_abort_installs_no_index_whose_objects_are_gone() {
     assert_eq!(world.git(&["fsck", "--connectivity-only", "--no-dangling"]), "");
 }
 
-/// The agent of the first story takes the gates away, in the change file, in the configuration and in our copies of both.
+/// The agent of the first story removes the gates from the change file, from the configuration and from git-ralph's copies of both.
 #[test]
 fn copies_that_an_agent_or_a_gate_forges_take_no_gate_away() {
     let forge = "sed -i 's/^verify.*/verify = []/' .git/ralph/work.toml; cp .git/ralph/work.toml $RALPH_RUN_DIR/guard/steering/work.toml

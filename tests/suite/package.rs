@@ -1,4 +1,4 @@
-//! What is given away: the files of the package, its metadata, and what the dependencies are allowed to be.
+//! Tests the package: its files, its metadata, and the licences and sources of its dependencies.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What cargo answers.
+/// The output of a cargo command.
 fn cargo(args: &[&str]) -> String {
     let mut cargo = program_from_scratch(env!("CARGO"));
     let output = cargo.args(args).current_dir(root()).output().unwrap();
@@ -38,7 +38,7 @@ fn the_package_contains_what_a_build_needs_and_nothing_else() {
     needed.extend(files_below("man").into_iter().filter(|page| !page.starts_with("man/sections/")));
     let top = ["Cargo.toml", "Cargo.toml.orig", "Cargo.lock", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
     needed.extend(top.map(str::to_owned));
-    // cargo adds this one in a clean repository.
+    // cargo adds this file in a clean repository.
     let listed: BTreeSet<String> = listed.into_iter().filter(|file| file != ".cargo_vcs_info.json").collect();
     assert_eq!(listed, needed);
 }
@@ -53,14 +53,14 @@ fn the_registry_is_told_what_the_program_is() {
     for field in ["description", "license", "readme", "keywords", "categories", "rust-version"] {
         assert!(package.contains_key(field), "{field} is missing");
     }
-    // The registry takes no more than that.
+    // The registry accepts at most five of each.
     assert!(package["keywords"].as_array().unwrap().len() <= 5 && package["categories"].as_array().unwrap().len() <= 5);
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         assert!(root().join(licence).is_file(), "{licence}");
     }
 }
 
-/// A Debian package installs every file that `setup` would install, and no other.
+/// The Debian package must install every file that `setup` would install, and no other.
 #[test]
 fn the_debian_package_has_every_page_and_every_completion() {
     let assets = manifest()["package"]["metadata"]["deb"]["assets"].as_array().unwrap().clone();
@@ -78,7 +78,7 @@ fn strings(value: &toml::Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// Whether a licence expression can be met by the licences that are allowed.
+/// Whether the allowed licences satisfy a licence expression.
 fn is_met(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -133,7 +133,7 @@ fn licences_are_read_as_they_are_written() {
     }
 }
 
-/// The part of `deny.toml` that needs no network, where cargo-deny is not installed. The workflow runs cargo-deny itself.
+/// Checks the part of `deny.toml` that needs no network, without cargo-deny. The workflow runs cargo-deny itself.
 #[test]
 fn every_dependency_has_a_licence_and_a_source_that_deny_toml_allows_and_a_compiler_that_we_support() {
     let deny: toml::Table = fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! What users read is plain English: a list of words and turns of phrase that must not come back, with its exceptions.
+//! Tests that texts for users are plain English, by a list of words and phrases that must not occur, with exceptions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use regex_lite::Regex;
 use crate::book::documents;
 use crate::golden;
 
-/// What is not written, and what to write.
+/// The words that must not occur, and what to write instead.
 const WORDS: &[(&str, &str)] = &[
     (r"\bnobody\b", "name who does not do it"),
     (r"\bsomebody\b", "name who does it"),
@@ -30,7 +30,7 @@ const WORDS: &[(&str, &str)] = &[
     (r"\bcomplained about\b", "\"git-ralph warns\""),
 ];
 
-/// Where a word may stand: the place, the words, and the reason.
+/// The exceptions: the place, the words, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("src/agent/verdict.rs", "nothing nobody never", "words of agents that git-ralph recognises, and does not print")];
 
@@ -38,7 +38,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Markdown without what is code: names of tests, commands and output are what they are.
+/// Markdown without code, because names of tests, commands and output are not prose.
 fn prose(markdown: &str) -> String {
     let fences = Regex::new("(?s)```.*?```").unwrap();
     let spans = Regex::new("`[^`]*`").unwrap();
@@ -53,7 +53,7 @@ fn unescaped(roff: &str) -> String {
     text.replace("\\fB", "").replace("\\fI", "").replace("\\fR", "").replace("\\fP", "")
 }
 
-/// The string literals of a source file, but for its tests and its comments.
+/// The string literals of a source file, without its tests and comments.
 fn literals(source: &str) -> String {
     let source = source.split("#[cfg(test)]").next().unwrap();
     let code: String = source.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect();
@@ -74,7 +74,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What must not be written, in a text on one line: what it is, and its surroundings.
+/// The forbidden words in a text on one line, each with its surroundings.
 fn found(name: &str, text: &str, used: &mut Vec<usize>) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut complaints = Vec::new();
@@ -92,7 +92,7 @@ fn found(name: &str, text: &str, used: &mut Vec<usize>) -> Vec<String> {
     complaints
 }
 
-/// Everything that users read, each with where it is.
+/// Everything that users read, each text with its place.
 fn texts() -> Vec<(String, String)> {
     let mut texts: Vec<(String, String)> = documents().into_iter().map(|(name, text)| (name, prose(&text))).collect();
     for (dir, clean) in [("tests/help", str::to_owned as fn(&str) -> String), ("man", unescaped)] {

@@ -1,4 +1,4 @@
-//! Questions on a real terminal, answered by keys and judged by what is on the screen.
+//! Tests questions on a real terminal: answers by keys, and the content of the screen.
 
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World, send};
@@ -180,7 +180,7 @@ fn ctrl_c_before_the_terminal_listens_is_heard_too() {
     let world = world();
     let screen = start(&world);
     screen.wait_for("How should the run be completed?");
-    // As if it had been pressed between two keys: the signal without the key.
+    // As if Ctrl-C had been pressed between two keys: the signal without the key.
     send("INT", &screen.child.process_id().unwrap().to_string());
     assert_eq!(screen.end().0, 130);
     assert_eq!(world.branch(), "ralph/work");

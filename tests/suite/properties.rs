@@ -1,4 +1,4 @@
-//! What holds for any input: change files, the journal, story ids, promises, durations.
+//! Tests properties that hold for any input: change files, the journal, story ids, promises, durations.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::generated::{Written, change_file, event, output, stories, story_id, s
 use crate::support::{program_from_scratch, which};
 
 fn cases(cases: u32) -> ProptestConfig {
-    // A failure prints its smallest input, which then becomes a test with a name.
+    // A failure prints its smallest input; that input then becomes a named test.
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::default() }
 }
 
@@ -50,7 +50,7 @@ fn write_journal(path: &Path, events: Vec<Event>) -> Vec<Record> {
     })
 }
 
-/// The end of every line.
+/// The position of the end of every line.
 fn line_ends(text: &[u8]) -> Vec<usize> {
     text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect()
 }
@@ -78,7 +78,7 @@ fn one_word_a_line(text: &str) -> String {
     text.split_whitespace().map(|word| format!("{word}\n")).collect()
 }
 
-/// The id that a component was made of.
+/// The id that was escaped as this component.
 fn unescaped(component: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = component;
@@ -146,7 +146,7 @@ proptest! {
 
     #[test]
     fn a_stream_says_the_same_whether_or_not_all_of_it_had_to_be_checked(lines in vec(stream(), 0..9)) {
-        // With a blank in front of its first member every line is checked.
+        // The blank before the first key makes the reader parse every line in full.
         let checked: Vec<String> = lines.iter().map(|line| line.replacen('{', "{ ", 1)).collect();
         for exit in [Exit::Success, Exit::Code { code: 1 }, Exit::Stalled { seconds: 9 }] {
             prop_assert_eq!(heard(&lines.join("\n"), &exit), heard(&checked.join("\n"), &exit));
@@ -263,7 +263,7 @@ proptest! {
     }
 }
 
-/// A Markdown file of tasks, with everything that could be stumbled over.
+/// A Markdown file of tasks with difficult syntax.
 fn task_file() -> impl Strategy<Value = String> {
     let end = prop::sample::select(&["\n", "\r\n"][..]);
     let line = prop_oneof![
@@ -291,7 +291,7 @@ proptest! {
                 continue;
             }
             let story = before[pick.index(before.len())].story.clone();
-            // An agent that ticks everything.
+            // Simulates an agent that ticks every box.
             let all: Vec<Edit> = before.iter().filter(|mark| !mark.done).map(|mark| Edit { at: mark.at.clone(), with: "x" }).collect();
             let now = if cheat { apply(&text, &all) } else { text.clone() };
             let marking = mark_landed(kind, &page(&text), &page(&now), &story).unwrap();

@@ -1,4 +1,4 @@
-//! Lists to choose from on terminals of any width, also after a resize.
+//! Tests lists to choose from, on terminals of any width and after a resize.
 
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World};

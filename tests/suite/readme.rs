@@ -1,4 +1,4 @@
-//! The commands of the README and of the how-to pages, typed: what they show is what happens.
+//! Tests the commands of the README and the how-to pages: their output is what the pages show.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -88,7 +88,7 @@ fn the_options_of_an_unattended_run_exist() {
     }
 }
 
-/// What differs between any two moments of a live view: times, and the spinner.
+/// Replaces what changes constantly in a live view: times, and the spinner.
 fn steady(view: &str) -> String {
     let spinner = regex_lite::Regex::new("^[\u{2800}-\u{28ff}]").unwrap();
     let clock = regex_lite::Regex::new(r"\b\d+:\d\d\b").unwrap();
@@ -176,7 +176,7 @@ fn the_user_keeps_working_while_stories_run_as_the_page_shows() {
     assert!(typed(&world, &isolated[1]).contains("repo.ralph/greeter"));
     typed(&world, &isolated[2]);
     assert_eq!((world.read("greet.txt"), world.read("mine"), world.branch()), ("greet\n".into(), "not committed\n".into(), "main".into()));
-    // Several at once, with the change file that is shown.
+    // Tests several jobs, with the change file from the page.
     let npm = world.outside("npm-ran").display().to_string();
     world.program("npm", &format!("test \"$1\" = ci && test \"$(cat .env)\" = SECRET && mkdir node_modules && echo $RALPH_SLOT >>{npm}"));
     world.change("shop", &change_file(&page));

@@ -1,10 +1,10 @@
-//! The table of hazards in docs/reliability.md: written by this test, compared in every other run.
+//! Compares the table of hazards in docs/reliability.md with the table here; `RALPH_BLESS=1` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Hazard, what happens, the test that shows it; a row without a test is a heading.
+/// Hazard, what git-ralph does, and the test that shows it. A row without a test is a heading.
 const TABLE: &[(&str, &str, &str)] = &[
     ("Kill anywhere", "", ""),
     (

@@ -1,4 +1,4 @@
-//! The page of a run: the same bytes again, of a run in any state, in every format, whatever agents print, without their secrets.
+//! Tests the page of a run: reproducible, for a run in any state, in every format, for any agent output, and without secrets.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::support::{COMPLETE, World};
 
 const FAILED: &str = "echo '<promise>FAILED: not today</promise>'";
 
-/// A run in which a story fails once and lands, and another one fails for good.
+/// A run in which one story fails once and then lands, and another one fails for good.
 fn world() -> World {
     let world = World::new();
     world.change(
@@ -278,14 +278,14 @@ fn log_stat_draws_the_timeline_of_attempts() {
     assert!(!world.ralph(&["log"]).code(0).stdout.contains("timeline"));
 }
 
-/// Gives a command of git a text to read.
+/// Runs a git command with a text on its standard input.
 fn git_reads(world: &World, command: &str, text: &str) {
     fs::write(world.outside("input"), text).unwrap();
     let output = world.command("sh", &["-c", &format!("git {command} <{}", world.outside("input").display())]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Makes so many commits, each with a file of its own.
+/// Makes that many commits, each with its own file.
 fn commits(world: &World, number: usize) -> Vec<String> {
     let commit = |number: usize| {
         let body = format!("story {number}\n").repeat(200);
@@ -296,7 +296,7 @@ fn commits(world: &World, number: usize) -> Vec<String> {
     world.git(&["rev-list", "--reverse", "many"]).lines().map(str::to_owned).collect()
 }
 
-/// The events of a story with two attempts that fail and one that lands, each with the seconds since the one before.
+/// The events of a story with two failed attempts and one that lands, each with the seconds since the previous event.
 fn events_of_story(number: usize, commit: &str) -> Vec<(i64, String)> {
     let said = "a line of output of this gate\\n".repeat(10);
     let gate = "\"command\":\"cargo test --workspace\"";
@@ -322,7 +322,7 @@ fn events_of_story(number: usize, commit: &str) -> Vec<(i64, String)> {
     events
 }
 
-/// Makes the journal that of a run with many stories, each with two failed attempts and one that landed, on commits that exist.
+/// Replaces the journal by that of a run with many stories, each with two failed attempts and one landed on an existing commit.
 fn big_journal(world: &World, stories: usize) {
     let commits = commits(world, stories + 1);
     let mut events = vec![(0, format!("\"event\":\"commits-adopted\",\"checkpoint\":\"{}\"", commits[0]))];

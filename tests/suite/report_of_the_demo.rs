@@ -1,4 +1,4 @@
-//! The page of the demo in `docs/`: made anew and compared. `RALPH_BLESS=1` writes it.
+//! Compares the page of the demo in `docs/` with a new one; `RALPH_BLESS=1` rewrites it.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::golden;
 use crate::support::World;
 
-/// How long each of the agents of the demo works in the page, and each gate, in milliseconds: the demo itself is over in seconds.
+/// How long each agent and each gate of the demo takes on the page, in milliseconds; the demo itself ends within seconds.
 const AGENTS: [i64; 5] = [41_300, 63_800, 38_200, 52_600, 47_900];
 const GATES: [i64; 4] = [2_100, 2_300, 3_400, 2_900];
 
-/// The same demo with times as a real run has them, and without the path of the program.
+/// The journal of the demo with the times of a realistic run, and without the path of the program.
 fn with_real_times(journal: &str) -> String {
     let (mut now, mut agents, mut gates) = (1_772_355_600_000_i64, AGENTS.iter(), GATES.iter());
     let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! Repositories inside the work tree: the user's own, which git does not look into, and submodules.
+//! Tests repositories inside the work tree: the user's own, which git does not look into, and submodules.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{COMPLETE, World};
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 const IDENTITY: &str = "-c user.name=a -c user.email=a@b";
 
-/// A world with a repository in `inner` that has a commit of its own, a dirty file, a new one and a stash entry.
+/// A world with a repository in `inner` that has a commit, a modified file, an untracked file and a stash entry.
 fn with_inner() -> World {
     let world = World::new();
     world.git(&["init", "-q", "-b", "main", "inner"]);
@@ -24,7 +24,7 @@ fn with_inner() -> World {
     world
 }
 
-/// Everything about the repository that matters.
+/// The state of the inner repository.
 fn inner(world: &World) -> Vec<String> {
     let git = |args: &[&str]| world.git(&[&["-C", "inner"], args].concat());
     vec![
@@ -68,7 +68,7 @@ fn repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them() 
             world.agent(&format!("{script}; {FAILED}"));
             let output = world.start(&[]).code(1);
             assert_eq!(inner(&world), before, "{place}: {script}\n{}", output.stderr);
-            // git cleans nothing that is tracked.
+            // `git clean` removes no tracked path.
             if place != "tracked" || !script.starts_with("git clean") {
                 output.says("inner is a repository of its own: it was");
             }
@@ -119,7 +119,7 @@ fn a_repository_that_is_left_alone_is_copied_once_and_not_mentioned() {
     assert_eq!(copies.iter().filter(|name| *name != "new").collect::<Vec<_>>(), ["start"]);
 }
 
-/// A world with a repository in `inner` that has something staged, in a version of the index and a format of objects.
+/// A world with a repository in `inner` that has a staged file, with the given index version and object format.
 fn with_staged(version: &str, format: &str) -> World {
     let world = World::new();
     world.git(&["init", "-q", "-b", "main", &format!("--object-format={format}"), "inner"]);
@@ -256,7 +256,7 @@ fn what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run() {
     assert_eq!((world.read(".env"), world.read("inner/f")), ("SECRET\n".to_owned(), "dirty\n".to_owned()));
 }
 
-/// A world with a submodule in `sub` that no index names any more, because the user has stashed what named it.
+/// A world with a submodule in `sub` that is in no index, because the user has stashed the change that added it.
 fn with_stray_submodule() -> (World, World) {
     let (world, library) = (World::new(), World::new());
     world.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", library.repo.to_str().unwrap(), "sub"]);

@@ -1,4 +1,4 @@
-//! Resuming: after a stop, a crash, a kill; nothing is run twice, nothing is lost.
+//! Tests `resume` after a stop, a crash and a kill: nothing runs twice, nothing is lost.
 
 use std::fs;
 
@@ -136,7 +136,7 @@ fn an_ignored_file_that_the_user_commits_between_two_attempts_is_no_deletion() {
     world.write(".gitignore", "*.log\n");
     world.stories(2, "");
     world.agent(COMPLETE);
-    // The user is quick: the checkpoint has just been made, and the next agent is about to start.
+    // The user edits right after the checkpoint, before the next agent starts.
     world.fake_git(
         "case \"$*\" in *' update-ref -m commit: checkpoint: 1 '*)
            $REAL_GIT \"$@\" || exit; echo x >mine.log; unset GIT_INDEX_FILE; $REAL_GIT add -f mine.log && $REAL_GIT commit -qm mine; exit;; esac",
@@ -240,7 +240,7 @@ fn a_story_that_its_source_has_dropped_does_not_stop_the_loop() {
     let world = World::new();
     world.stories(3, "");
     world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));
-    // What the user has run between two attempts edits the file.
+    // The user's callback command edits the file between two attempts.
     let edit = "printf '[[story]]\\nid = \"1\"\\n[[story]]\\nid = \"new\"\\n' >.git/ralph/work.toml";
     world.git(&["config", "ralph.onStory", edit]);
     world.start(&[]).code(0);

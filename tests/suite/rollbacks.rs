@@ -1,4 +1,4 @@
-//! Repositories that could stop a rollback or an abort, and content of a cloned repository that is not to be trusted.
+//! Tests rollbacks and aborts in repositories that could prevent them, and untrusted content of cloned repositories.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use crate::support::{COMPLETE, World, which};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// A file `x.f` behind a filter that must work, `clean` on PATH, and a story that gets one attempt.
+/// A file `x.f` with a required filter, whose command `clean` is on PATH, and a story with one attempt.
 fn with_filter() -> World {
     let world = World::new();
     let clean = world.program("clean", "exec cat");
@@ -29,7 +29,7 @@ fn with_filter() -> World {
     world
 }
 
-/// What a filter that `breaking` has broken must not keep from being saved, rolled back and aborted.
+/// `breaking` breaks a filter; files behind it must still be saved, rolled back and aborted.
 fn survives_a_filter(world: &World, breaking: &str) {
     let clean = world.outside("bin/clean");
     world.agent(&format!("CLEAN={}; {breaking}; echo agents >x.f; echo new >new.f; echo o >README; {FAILED}", clean.display()));
@@ -77,7 +77,7 @@ fn a_checkpoint_is_never_made_of_files_that_a_filter_could_not_convert() {
     let world = with_filter();
     let clean = world.outside("bin/clean");
     let script = format!("printf '#!/bin/sh\\nexit 1\\n' >{}; echo agents >x.f; {COMPLETE}", clean.display());
-    // Whether git knows the file by its times when it is rolled back, or reads it again.
+    // Two cases for the rollback: git has to read the file again, or recognises it by its times.
     for agent in [World::agent, World::unhurried_agent] {
         agent(&world, &script);
         world.start(&[]).code(1).says("could not be committed as a checkpoint").says("rolled back").says("files were saved byte for byte");
@@ -209,7 +209,7 @@ fn writing_refs_has_no_time_limit_of_questions() {
     assert_eq!(world.git(&["for-each-ref", "refs/heads/many"]).lines().count(), 2000);
 }
 
-/// Breaks a repository during an attempt that fails; the rollback and the abort must get everything back.
+/// Breaks a repository during an attempt that fails; the rollback and the abort must restore everything.
 fn survives(world: &World, breaking: &str) {
     world.stories(1, "max-retries = 0");
     world.agent(&format!("{breaking}\necho o >README; echo new >new; {FAILED}"));
@@ -293,7 +293,7 @@ fn a_branch_whose_commit_was_destroyed_is_not_said_to_be_back() {
     let doomed = world.git(&["rev-parse", "HEAD"]);
     world.git(&["switch", "-q", "main"]);
     world.stories(1, "max-retries = 0");
-    // Also under its second name.
+    // The agent also deletes the hard link to the object.
     let second = "find .git/ralph-spare -name";
     world.agent(&format!(
         "rm -f .git/objects/{}/{1}; {second} '*{1}' -exec rm -f {{}} +; echo o >README; {FAILED}",
@@ -489,7 +489,7 @@ fn copies_of_files_that_are_for_their_owner_alone_are_so_too() {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             let meta = entry.metadata().unwrap();
             if meta.is_dir() {
-                // What is in a directory that is closed to others is closed to them too.
+                // Other users cannot read anything inside a directory that is closed to them.
                 dirs.extend((meta.mode() & 0o077 != 0).then(|| entry.path()));
             } else if fs::read(entry.path()).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("SECRET")) {
                 let journal = entry.file_name() == "journal.jsonl";

@@ -1,4 +1,4 @@
-//! Runners that keep an agent waiting, lose it, or never start it: what is the runner's doing costs no retry.
+//! Tests runners that delay an agent, lose it or never start it: a failure of the runner costs no retry.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{COMPLETE, World, is_gone, send};
 
-/// A story that may fail only once, behind a runner that is this script; `$first` in it is a command that succeeds only the first time.
+/// A story without retries, started through this script as the runner; in it, `first` is a command that succeeds only the first time.
 fn behind(world: &World, runner: &str) {
     let seen = world.outside("seen");
     let first = format!("first() {{ test ! -e {0} && touch {0}; }}", seen.display());
@@ -52,12 +52,12 @@ fn a_runner_that_is_killed_or_loses_its_agent_costs_no_retry_whatever_its_exit_s
     for (end, message) in [
         ("kill -9 $$", "runner was killed by signal 9"),
         ("echo 'STEP CANCELLED' >&2; exit 143", "runner ended with exit status 143: STEP CANCELLED"),
-        // This is what srun does when a node fails.
+        // srun does this when a node fails.
         ("echo 'Node failure' >&2; exit 0", "runner ended with exit status 0: Node failure"),
     ] {
         let world = World::new();
         let pid = world.outside("pid");
-        // The agent leaves the group of the runner, as one on another machine has.
+        // The agent leaves the runner's process group, like an agent on another machine.
         behind(&world, &format!("first || exec \"$@\"; setsid \"$@\" & while [ ! -e {} ]; do sleep 0.01; done; {end}", pid.display()));
         world.agent(&format!(
             "touch work-$RALPH_ATTEMPT; {COMPLETE}; test $RALPH_ATTEMPT != 1 || {{ echo $$ >{0}.new; mv {0}.new {0}; sleep 600; }}",
@@ -109,7 +109,7 @@ fn the_agents_own_exit_status_counts_and_not_the_runners() {
         ("kill -9 $$", "\"$@\"; exit 1", "ended with exit status 137"),
         ("exit 200", "exec \"$@\"", "ended with exit status 200"),
         ("exit 0", "\"$@\"; exit 143", "ended without a promise"),
-        // A runner that does not go by itself when its work is done.
+        // A runner that does not end when its program has ended.
         ("exit 4", "\"$@\"; sleep 600", "ended with exit status 4"),
     ] {
         let world = World::new();
@@ -159,8 +159,8 @@ fn what_a_runner_that_had_to_be_killed_may_have_left_running_is_reported() {
     running.finish().code(130).says("1: runner did not end when asked to and was killed; what it started may still be running elsewhere");
 }
 
-/// A runner with a job in its queue, which only a runner that is asked to end takes out of it.
-/// Its standard error goes nowhere: a shell that reports the end of a child to a closed pipe dies of SIGPIPE before its trap runs.
+/// A runner that queues a job and removes it only when it is asked to end. Its standard error goes nowhere: a shell that reports the end
+/// of a child to a closed pipe dies of SIGPIPE before its trap runs.
 fn queued(world: &World) {
     behind(
         world,

@@ -1,11 +1,12 @@
-//! Runners: a command that agents, gates and setup commands are started with.
+//! Tests runners, the commands with which git-ralph starts agents, gates and setup commands.
 
 use std::fs;
 use std::process::Stdio;
 
 use crate::support::{COMPLETE, World, is_gone};
 
-/// A runner that writes its own arguments, up to the command's, to the file `ran` beside the repository, and becomes the command.
+/// A runner that writes its own arguments, without those of the command, to the file `ran` beside the repository, then executes the
+/// command.
 fn logging_runner(world: &World) -> String {
     let log = world.outside("ran");
     world.program(
@@ -133,7 +134,7 @@ fn what_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported() {
     let world = World::new();
     world.stories(1, "");
     let (fifo, pid) = (world.outside("fifo"), world.outside("elsewhere.pid"));
-    // A process that is not below git-ralph, as the daemon of a cluster or of containers is.
+    // This process is not a descendant of git-ralph, like the daemon of a cluster or of a container engine.
     world.program(
         "daemon",
         &format!(

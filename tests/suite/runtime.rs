@@ -1,4 +1,4 @@
-//! The runtime is never blocked, and every git call has a limit that really ends it.
+//! Tests that nothing blocks the runtime, and that every git call has a time limit that takes effect.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ async fn git_operations_do_not_block_the_runtime() {
 async fn a_git_call_that_exceeds_its_limit_is_really_ended() {
     let world = World::new();
     let pids = world.outside("pids");
-    // A helper of git's that keeps the pipes open must go too.
+    // A child of git that keeps the pipes open must also be ended.
     world.fake_git(&format!("echo $$ >>{0}; sh -c 'echo $$ >>{0}; sleep 600' & sleep 600", pids.display()));
     let env = world.env().iter().map(|(name, value)| (name.into(), value.into())).collect();
     let limit = Some(Duration::from_millis(300));
@@ -58,7 +58,7 @@ fn a_hanging_git_is_a_fatal_error_with_words() {
     world.start(&[]).code(0);
 }
 
-/// The program `worker` in a directory of its own.
+/// Installs the program `worker` in its own directory.
 fn worker(world: &World, dir: &str, script: &str) -> String {
     let dir = world.outside(dir);
     let file = dir.join("worker");
@@ -77,7 +77,7 @@ fn look_first_in(world: &mut World, dirs: &[String]) {
 fn a_program_is_found_where_a_shell_would_find_it() {
     let mut world = World::new();
     world.stories(1, "max-retries = 0");
-    // The first one cannot be run; the second one does not say what it is for, and is one for the shell.
+    // The first program has a missing interpreter; the second has no `#!` line, so a shell runs it.
     let dirs = [worker(&world, "first", "#!/nowhere/interpreter\n"), worker(&world, "second", &format!("{COMPLETE}\n"))];
     look_first_in(&mut world, &dirs);
     world.ralph(&["start", "work", "--", "worker"]).code(0);
@@ -121,7 +121,7 @@ fn a_story_that_lands_costs_six_git_processes_and_the_agents_own_commits_two_mor
         let calls = |stories: usize| {
             let world = World::new();
             world.stories(stories, "");
-            // The agent's own calls do not count.
+            // The agent calls git by its path, so its own calls do not count.
             world.agent(&format!("GIT={}; {agent}; {COMPLETE}", which("git")));
             let calls = world.outside("calls");
             world.fake_git(&format!("echo \"$*\" >>{}", calls.display()));
@@ -129,7 +129,7 @@ fn a_story_that_lands_costs_six_git_processes_and_the_agents_own_commits_two_mor
             fs::read_to_string(calls).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
         };
         let (one, three) = (calls(1), calls(3));
-        // Two more where that took longer than a moment: refs and ignored files are listed again then.
+        // A slow attempt lists refs and ignored files again, which is two more calls.
         assert!((2 * cost..=2 * (cost + 2)).contains(&(three.len() - one.len())), "{}", three[one.len()..].join("\n"));
     }
 }

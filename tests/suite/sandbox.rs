@@ -1,21 +1,21 @@
-//! The sandbox as git-ralph asks for it, with a stand-in for bubblewrap; `tests/real-sandbox` is about the real one.
+//! Tests how git-ralph calls the sandbox, with a fake bubblewrap; `tests/real-sandbox` tests the real one.
 
 use std::fs;
 
 use crate::support::{COMPLETE, World};
 
-/// A bubblewrap that writes down its arguments, one per line, and starts the command that follows `--` without any sandbox.
+/// A fake bubblewrap that records its arguments, one per line, and starts the command after `--` without a sandbox.
 fn stand_in(world: &World) {
     let log = world.outside("bwrap.log").display().to_string();
     world.program("bwrap", &format!("printf '%s\\n' \"$@\" >>{log}; while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\""));
 }
 
-/// A bubblewrap that the kernel does not allow anything.
+/// A fake bubblewrap that fails as if the kernel denied it everything.
 fn refused(world: &World) {
     world.program("bwrap", "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1");
 }
 
-/// The command lines that bubblewrap was started with.
+/// The command lines with which bubblewrap was started.
 fn started(world: &World) -> Vec<Vec<String>> {
     let log = fs::read_to_string(world.outside("bwrap.log")).unwrap_or_default();
     let mut lines: Vec<Vec<String>> = Vec::new();
@@ -29,7 +29,7 @@ fn started(world: &World) -> Vec<Vec<String>> {
     lines
 }
 
-/// Whether the words follow each other in a command line.
+/// Whether a command line contains these consecutive words.
 fn has(line: &[String], words: &[&str]) -> bool {
     line.windows(words.len()).any(|window| window == words)
 }

@@ -1,4 +1,4 @@
-//! The scenarios of the loop, one test each, named for what it shows.
+//! Tests the scenarios of the loop, one per test.
 
 use crate::support::{COMPLETE, World};
 
@@ -189,7 +189,7 @@ fn branch_verified_before_spawn() {
     world.git(&["checkout", "-q", "main"]);
     world.ralph(&["resume"]).code(2).says("HEAD is on main, not on ralph/work").says("git switch ralph/work");
     world.git(&["switch", "-q", "ralph/work"]);
-    // Somebody switches away while the loop is between two stories.
+    // The user switches to another branch between two stories.
     world.fake_git("case \"$*\" in *' update-ref -m commit: checkpoint: 2 '*) $REAL_GIT \"$@\" && $REAL_GIT symbolic-ref HEAD refs/heads/main; exit;; esac");
     world.ralph(&["resume"]).code(2).says("HEAD is on main, not on ralph/work");
     assert_eq!(std::fs::read_to_string(world.outside("ran")).unwrap(), "1\n2\n", "the third agent was not started");

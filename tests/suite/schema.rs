@@ -1,4 +1,4 @@
-//! The JSON schema of the change file: it says yes and no to the same files as the program.
+//! Tests that the JSON schema of the change file accepts and rejects the same files as the program.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::World;
 
 const STORY: &str = "[[story]]\nid = \"1\"\n";
 
-/// What a schema says against a value; every keyword that it uses must be known here.
+/// The violations of a schema by a value. Every keyword that the schema uses must be implemented here.
 fn against(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let keywords = schema.as_object().unwrap().iter();
     keywords.flat_map(|(keyword, rule)| keyword_against(schema, (keyword, rule), value, at)).collect()
@@ -67,12 +67,12 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What the schema says against a change file.
+/// The violations of the schema by a change file.
 fn refused(text: &str) -> Vec<String> {
     against(&change_file_schema(), &toml::from_str::<Value>(text).unwrap(), "")
 }
 
-/// The template with every key in it that it shows as a comment; `agent` excludes `command`.
+/// The template with every commented key enabled, except for `agent`, which excludes `command`.
 fn filled_in() -> String {
     let uncommented = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") || rest.starts_with("\"\"\"") => format!("{rest}\n"),
@@ -127,7 +127,7 @@ fn the_schema_refuses_broken_change_files() {
     }
 }
 
-/// The schema cannot drift from the program: both get every kind of value for every key.
+/// Compares schema and program with every kind of value for every key.
 #[test]
 fn schema_and_program_agree_on_every_key_and_kind_of_value() {
     let samples = [
@@ -172,9 +172,9 @@ fn schema_and_program_agree_on_every_key_and_kind_of_value() {
     let mut accepted = 0;
     let mut check = |text: String| {
         let (refused, parsed) = (refused(&text), parse_change_file(&text, "x.toml"));
-        // Which stories exist is beyond a schema.
+        // A schema cannot check which stories exist.
         let is_fine = parsed.as_ref().err().is_none_or(|why| why.contains("unknown story") || why.contains("in a circle"));
-        // A schema does not know all units of time.
+        // The schema does not check the units of durations.
         if refused.is_empty() && parsed.as_ref().is_err_and(|why| why.contains("is not a duration")) {
             return;
         }
@@ -199,7 +199,7 @@ fn config_prints_the_schema_anywhere_and_new_writes_it_where_change_files_look_f
     let printed = World::empty().ralph(&["config", "--schema"]).code(0).stdout;
     assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), change_file_schema());
     let world = World::new();
-    // An agent can write there: a link must not lead the schema over another file.
+    // An agent can write there, so a link must not redirect the schema into another file.
     fs::create_dir(world.path(".git/ralph")).unwrap();
     world.write("mine", "mine\n");
     std::os::unix::fs::symlink(world.path("mine"), world.path(".git/ralph/schema.json")).unwrap();

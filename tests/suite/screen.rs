@@ -1,4 +1,4 @@
-//! git-ralph on a real terminal: what is on its screen, and what keys do.
+//! Runs git-ralph on a pseudo-terminal, for tests of its screen and its keys.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ fn size(columns: u16) -> PtySize {
     PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 }
 }
 
-/// A program on a terminal, git-ralph on one of 100 by 30 unless told otherwise.
+/// A program on a terminal, by default git-ralph on one of 100 by 30 cells.
 pub struct Screen {
     parser: Arc<Mutex<vt100::Parser>>,
     raw: Arc<Mutex<Vec<u8>>>,
@@ -28,16 +28,16 @@ impl Screen {
         Screen::sized(world, args, 100)
     }
 
-    /// The same with another number of columns.
+    /// Starts git-ralph on a terminal with another number of columns.
     pub fn sized(world: &World, args: &[&str], columns: u16) -> Self {
         let program = [&[env!("CARGO_BIN_EXE_git-ralph")], args].concat();
         Screen::of(world, &program, columns)
     }
 
-    /// Any program on a terminal of so many columns.
+    /// Starts any program on a terminal with that many columns.
     pub fn of(world: &World, program: &[&str], columns: u16) -> Self {
         let pair = native_pty_system().openpty(size(columns)).unwrap();
-        // As `program_from_scratch`: the library sees to the mask, but not to every signal.
+        // For the same reason as `program_from_scratch`: the library resets the signal mask, but not every disposition.
         let mut command = CommandBuilder::new("env");
         command.arg("--default-signal");
         command.args(program);
@@ -79,7 +79,7 @@ impl Screen {
         parser.screen().rows(0, columns.into()).collect()
     }
 
-    /// Whether the terminal shows what is typed, as it does when no program has changed that.
+    /// Whether the terminal echoes what is typed, which is its normal setting.
     pub fn echoes(&self) -> bool {
         let settings = self.master.get_termios().unwrap();
         let wanted = libc::ECHO | libc::ICANON | libc::ISIG;

@@ -1,10 +1,11 @@
-//! What a kill left half done is settled by whichever command comes next, as if nobody had been killed.
+//! Tests that whichever command comes next completes what a killed git-ralph left half done.
 
 use std::fs;
 
 use crate::support::{COMPLETE, SIGNING, World};
 
-/// A git that kills its git-ralph once, where the script says `strike`; `last` tells whether an event is the last one in the journal.
+/// A fake git that kills its git-ralph once, where the script calls `strike`; `last` tests whether an event is the last one in the
+/// journal.
 fn deadly_git(world: &World, script: &str) {
     let armed = world.outside("armed");
     fs::write(&armed, "").unwrap();
@@ -17,7 +18,7 @@ fn deadly_git(world: &World, script: &str) {
     ));
 }
 
-/// A run that was killed when its first attempt had been accepted, before anything of the landing was done.
+/// A run that was killed after its first attempt was accepted, before the landing began.
 fn killed_when_accepted(world: &World) {
     deadly_git(world, "last attempt-accepted && strike");
     world.start(&[]).code(-9);
@@ -114,7 +115,7 @@ fn what_a_finish_lands_is_signed_if_ralph_sign_says_so() {
     }
 }
 
-/// A world whose first agent leaves a merge under way and deletes an ignored file.
+/// A world whose first agent leaves an unfinished merge and deletes an ignored file.
 fn careless(stories: usize) -> World {
     let world = World::new();
     world.stories(stories, "");
@@ -122,7 +123,7 @@ fn careless(stories: usize) -> World {
     world
 }
 
-/// The run of `careless` is killed when the branch has just moved to its first checkpoint, before anything else is done.
+/// The run of `careless`, killed right after the branch has moved to its first checkpoint, before anything else.
 fn killed_when_the_branch_has_moved(stories: usize) -> World {
     let world = careless(stories);
     deadly_git(
@@ -199,7 +200,7 @@ fn a_start_that_was_killed_before_it_touched_anything_is_not_taken_for_the_kept_
     }
 }
 
-/// A gate that kills its git-ralph the first time it is run, and then says what `verdict` says.
+/// A gate that kills its git-ralph the first time, and runs `verdict` after that.
 fn deadly_gate(world: &World, verdict: &str) -> String {
     let armed = world.outside("armed");
     fs::write(&armed, "").unwrap();
@@ -216,7 +217,7 @@ fn a_finish_judges_by_the_gates_that_were_configured_when_the_attempt_started() 
         world.agent(&format!("echo work >work; {COMPLETE}"));
         let gate = deadly_gate(&world, "exit 1");
         world.ralph(&["resume", "--max-retries", "1", "--verify", &gate]).code(-9);
-        // Neither the options of the start nor the configuration know of that gate.
+        // That gate was an option of `resume`: it is neither among the options of `start` nor in the configuration.
         world.ralph(&["finish", mode]).code(0);
         assert_eq!((world.count("checkpoint-landed"), world.count("gate-ended")), (0, 1), "{mode}");
         assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/2:work"]), "work", "{mode}");

@@ -1,4 +1,4 @@
-//! `git ralph setup`: what it writes, and what it leaves alone.
+//! Tests `git ralph setup`: which files it writes, and which it leaves alone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// Runs it with more variables than the world's.
+/// Runs git-ralph with additional environment variables.
 fn ralph(world: &World, program: &Path, env: &[(&str, &str)], args: &[&str]) -> Output {
     let output = world.command(program.to_str().unwrap(), args).envs(env.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -134,12 +134,12 @@ fn a_link_is_neither_followed_nor_removed() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "Part of git-ralph\n");
 }
 
-/// The program in a directory called `bin` outside of the home, and a PATH that finds it there.
+/// The program in a directory called `bin` outside of the home directory, and a PATH that contains it.
 fn installed_locally(world: &World) -> (PathBuf, String) {
     let bin = world.outside("local/bin");
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("git-ralph");
-    // A copy could not be run while a test beside this one is starting a process: that has it open for writing for a moment.
+    // A link, because a copy could fail to execute: a process that another test has just forked may still have it open for writing.
     symlink(env!("CARGO_BIN_EXE_git-ralph"), &program).unwrap();
     (program, format!("{}:/usr/bin:/bin", bin.display()))
 }

@@ -1,4 +1,4 @@
-//! Stories from where people keep them: read, worked through, and marked in the same checkpoint.
+//! Tests sources of stories: they are read, worked through, and marked in the same checkpoint.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ const PLAN: &str = "# Plan\n\n## Validation Commands\n- `test -e README`\n\n### 
 const SPECKIT: &str = "# Tasks: Albums\n\n## Phase 1: Setup\n- [ ] T001 Create\n\n## Phase 2: User Story 1 - Albums (Priority: P1)\n- [ ] T002 [P] [US1] Model\n- [ ] T003 [US1] View\n\n## Phase 3: Polish\n- [ ] T004 Docs\n";
 const CHECKLIST: &str = "- [ ] first thing\n    - [ ] a part\n- [ ] second thing\n";
 
-/// Every file of a tree as it is in a commit.
+/// The content of a file in a commit.
 fn at(world: &World, rev: &str, file: &str) -> String {
     world.git(&["cat-file", "-p", &format!("{rev}:{file}")])
 }
@@ -195,13 +195,13 @@ fn commands_in_a_source_run_only_when_the_change_file_has_them() {
     assert!(world.outside("ran").exists());
 }
 
-/// The stories that agents were started for, in order.
+/// The stories for which agents were started, in order.
 fn ran(world: &World) -> Vec<String> {
     let started = |event: &serde_json::Value| Some(event["story"].as_str()?.to_owned());
     world.events().iter().filter(|event| event["event"] == "attempt-started").filter_map(started).collect()
 }
 
-/// A checklist of three, followed by a run with an agent that does this first.
+/// A run over a checklist of three stories, with an agent that runs `before` first.
 fn three(world: &World, before: &str, agent: &str, options: &[&str]) -> crate::support::Output {
     world.write("TODO.md", "- [ ] 1 a\n- [ ] 2 b\n- [ ] 3 c\n");
     world.ralph(&["new", "work", "--from", "TODO.md"]).code(0);

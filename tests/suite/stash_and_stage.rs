@@ -1,4 +1,4 @@
-//! What is in the stash, and what is only staged: it has no file in the work tree, and is kept all the same.
+//! Tests that stash entries and staged content survive, although no file of the work tree holds them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{COMPLETE, World, which};
 
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
-/// A world whose user has two entries in the stash.
+/// A world with two stash entries of the user.
 fn with_stash() -> World {
     let world = World::new();
     for number in [1, 2] {

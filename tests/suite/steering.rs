@@ -1,11 +1,11 @@
-//! `hint`, `skip`, `retry`, `done`, `edit` and `--keep-going`: with and without a running loop, and through a kill.
+//! Tests `hint`, `skip`, `retry`, `done`, `edit` and `--keep-going`: with and without a running loop, and after a kill.
 
 use std::fs;
 
 use crate::screen::Screen;
 use crate::support::{COMPLETE, Running, World};
 
-/// Three stories; `b` comes after `a`, `c` stands alone.
+/// Three stories; `b` comes after `a`, `c` is independent.
 const GRAPH: &str = "[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\nafter = [\"a\"]\n[[story]]\nid = \"c\"\n";
 const FAILED: &str = "echo '<promise>FAILED: no</promise>'";
 
@@ -16,14 +16,14 @@ fn world(change: &str, agent: &str) -> World {
     world
 }
 
-/// An agent that works on a story until a file beside the repository says that it may go on.
+/// An agent that waits within a story until a file beside the repository exists.
 fn held(world: &World, story: &str) -> String {
     let (there, go) = (world.outside("there"), world.outside("go"));
     let hold = format!("touch {}; while ! test -e {}; do sleep 0.02; done", there.display(), go.display());
     format!("if test $RALPH_STORY = {story} && ! test -e {0}; then echo work >>{story}.txt; {hold}; fi", go.display())
 }
 
-/// A loop whose agent waits in the middle of a story.
+/// Starts a loop whose agent waits within a story.
 fn start_held(world: &World, options: &[&str]) -> Running {
     let running = world.spawn_start(options);
     world.wait_for("the agent", || world.outside("there").exists());
@@ -43,7 +43,7 @@ fn is_noted(world: &World, event: &str) -> bool {
     world.count(event) > 0
 }
 
-/// Ends a loop as a power failure would, and the agent that it leaves.
+/// Kills a loop and its agent, as a power failure would.
 fn kill(running: Running) {
     running.signal("KILL");
     running.finish();
@@ -112,7 +112,7 @@ fn a_hint_now_ends_the_attempt_and_spends_no_retry() {
     for isolated in [false, true] {
         let world = world(GRAPH, "");
         world.agent(&format!("{}; {COMPLETE}", held(&world, "a").replace("-e", "-s")));
-        // The file has to have something in it to let the agent go on.
+        // Here the agent waits until the file is not empty.
         let options = if isolated { &["--max-retries", "0", "--isolate"][..] } else { &["--max-retries", "0"] };
         let running = start_held(&world, options);
         fs::remove_file(world.outside("there")).unwrap();
@@ -196,7 +196,7 @@ fn the_last_word_about_a_story_that_is_under_way_counts_and_the_loop_goes_on() {
         ([&["hint", "a", "--now", "-m", "x"], &["done", "a"]], true),
     ] {
         let world = world(GRAPH, "");
-        // An agent that ends when both requests have found it.
+        // The agent ends only after both requests have arrived.
         let over = world.outside("over").display().to_string();
         world.agent(&format!("trap 'while ! test -e {over}; do sleep 0.02; done; exit 1' TERM; {}; {COMPLETE}", held(&world, "a")));
         let running = start_held(&world, &[]);
@@ -400,7 +400,7 @@ fn what_a_loop_took_before_it_was_killed_is_not_taken_again() {
     world.ralph(&["hint", "a", "-m", "once"]).code(0);
     world.wait_for("the hint", || is_noted(&world, "hint-given"));
     kill(running);
-    // The file of a request that was taken, as if the kill had come before it was removed.
+    // Restores the file of a request that was carried out, as if the kill had come before the file was removed.
     let hint = world.events().into_iter().find(|event| event["event"] == "hint-given").unwrap();
     let id = hint["request"].as_str().unwrap();
     let inbox = inbox(&world);
@@ -416,7 +416,7 @@ fn what_a_loop_took_before_it_was_killed_is_not_taken_again() {
 #[test]
 fn a_story_that_was_done_by_hand_lands_although_the_loop_is_killed_on_the_way() {
     let world = world(GRAPH, "");
-    // The agent does not end when it is asked to, so the kill comes before its end.
+    // The agent ignores TERM, so git-ralph is killed before the agent ends.
     world.agent(&format!("trap '' TERM; {}; {COMPLETE}", held(&world, "a")));
     let running = start_held(&world, &[]);
     world.ralph(&["done", "a"]).code(0);
@@ -440,7 +440,7 @@ fn skip_and_retry_after_a_kill_need_no_loop() {
     assert_eq!((landed(&world), world.exists("a.txt")), (vec!["c".to_owned()], false));
 }
 
-/// Where requests are left for the loop.
+/// The directory in which requests wait for the loop.
 fn inbox(world: &World) -> std::path::PathBuf {
     let vaults = world.outside("home/.local/state/git-ralph");
     let of_repository = fs::read_dir(&vaults).unwrap().next().unwrap().unwrap().path();
@@ -540,7 +540,7 @@ fn a_killed_agent_of_a_steered_run_is_gone() {
     running.finish().code(0);
 }
 
-/// An editor that is a script; `$1` is the file.
+/// Sets a script as the editor; `$1` is the file.
 fn editor(world: &mut World, script: &str) {
     let program = world.program("editor", script);
     world.set_env("GIT_EDITOR", &program);
@@ -647,7 +647,7 @@ fn a_list_is_warned_about_with_keep_going() {
     world.start(&["--max-retries", "0", "--keep-going"]).code(1).says("form a list and each waits for the one before it").says("order = ");
 }
 
-/// A loop that sleeps while a request is left for it, and is killed before it sees it.
+/// Suspends a loop, makes a request, and kills the loop before it sees the request.
 fn asked_and_killed(world: &World, running: Running, request: &[&str]) {
     running.signal("STOP");
     world.ralph(request).code(0);
@@ -714,7 +714,7 @@ fn a_request_reaches_an_isolated_run_from_a_terminal_with_another_state_director
     assert_eq!(landed(&world), ["a", "b"]);
 }
 
-/// A loop whose gate waits for the first attempt of a story.
+/// Starts a loop whose gate waits at the first attempt of a story.
 fn start_gated(world: &World, options: &[&str]) -> Running {
     let (there, go) = (world.outside("gate"), world.outside("go"));
     let hold = format!("touch {}; while ! test -e {}; do sleep 0.02; done", there.display(), go.display());
@@ -760,7 +760,7 @@ fn a_skipped_story_that_waits_in_the_landing_queue_is_taken_out_of_it() {
         "echo work >$RALPH_STORY.txt; test $RALPH_STORY != b || while ! test -e {}; do sleep 0.02; done; {COMPLETE}",
         world.outside("landed").display()
     ));
-    // Only the gate of a merge sees the work of another story.
+    // Only the gate on a merge sees the work of another story.
     world.git(&[
         "config",
         "ralph.verify",

@@ -1,8 +1,8 @@
-//! Random runs: users and agents that do anything, kills anywhere, and then nothing may be lost.
+//! Tests random runs, with random actions of users and agents and random kills: nothing may be lost.
 //!
-//! `cargo test` plays a few plans. `RALPH_STRESS=200` plays more, `RALPH_STRESS_SEED=n` others: plan `n`, `n + 1` and so on. A plan that
-//! fails is printed with its seed, which is all that is needed to play it again; `RALPH_STRESS_KEEP=directory` keeps its repository there.
-//! `RALPH_STRESS_FAVOUR=nested,submodule` draws every second deed among those with one of the words in their names.
+//! `cargo test` plays a few plans. `RALPH_STRESS=200` plays that many, and `RALPH_STRESS_SEED=n` starts with plan `n`. If a plan fails,
+//! the test prints its seed, which is enough to play it again; `RALPH_STRESS_KEEP=directory` keeps its repository there.
+//! `RALPH_STRESS_FAVOUR=nested,submodule` draws every second deed from those with one of these words in their names.
 
 mod deeds;
 mod oracle;
@@ -19,7 +19,7 @@ use play::Stage;
 
 use crate::kill_matrix::ending::Ending;
 
-/// What all plans together have shown.
+/// The results of all plans.
 #[derive(Default)]
 struct Figures {
     runs: usize,
@@ -33,7 +33,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value} is no number")))
 }
 
-/// Plays one plan; gives how often something was killed and what was found.
+/// Plays one plan; returns the number of kills and the findings.
 fn play(plan: &Plan) -> (usize, Finding, String) {
     let mut stage = Stage::new(plan);
     let before = Ending::of_the_users(&stage.world);
@@ -63,7 +63,7 @@ impl Figures {
     }
 }
 
-/// Plays the plans that are left, one after the other.
+/// Plays the remaining plans, one after the other.
 fn worker(next: &AtomicU64, end: u64, figures: &Mutex<Figures>) {
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);

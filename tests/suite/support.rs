@@ -1,4 +1,4 @@
-//! A hermetic world for one test: its own home, repository, configuration and programs.
+//! The isolated environment of a test: its own home directory, repository, configuration and programs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// No command of a test takes this long unless it hangs.
+/// The time limit of a command; only one that hangs takes this long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Beyond the second that a file and the index that knows it may share.
+/// More than a second, so that git can tell the times of a file and of the index apart.
 const A_SECOND: Duration = Duration::from_millis(1100);
 
 pub const COMPLETE: &str = "echo '<promise>COMPLETE</promise>'";
 
-/// What a program does that git takes for one that signs.
+/// A script that git accepts as a signing program.
 pub const SIGNING: &str =
     "cat >/dev/null; printf '[GNUPG:] SIG_CREATED \\n' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo; echo '-----END PGP SIGNATURE-----'";
 
 /// A repository with one commit on `main`, and everything around it.
 pub struct World {
     root: TempDir,
-    /// Where commands are run.
+    /// The directory in which commands run.
     pub repo: PathBuf,
     env: Vec<(String, String)>,
 }
 
-/// What a command said and how it ended.
+/// The output of a command and how it ended.
 #[derive(Debug)]
 pub struct Output {
     pub stdout: String,
@@ -70,7 +70,7 @@ impl World {
         world
     }
 
-    /// A directory without a repository.
+    /// A world with a directory that is not a repository.
     pub fn empty() -> Self {
         let root = tempfile::Builder::new().prefix("ralph-test-").tempdir().unwrap();
         let (repo, home, bin) = (root.path().join("repo"), root.path().join("home"), root.path().join("bin"));
@@ -106,13 +106,13 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    /// Whether attempts of the change `work` run in private clones: `RALPH_TEST_MODE=isolated` plays tests that were written for runs in
-    /// place a second time. What they look for in the work tree is then looked for on the run's branch.
+    /// Whether attempts of the change `work` run in private clones. `RALPH_TEST_MODE=isolated` runs tests that were written for runs in
+    /// place a second time; files that they look for in the work tree are then read from the run's branch.
     pub fn is_isolated() -> bool {
         std::env::var("RALPH_TEST_MODE").is_ok_and(|mode| mode == "isolated")
     }
 
-    /// Whether this is isolated mode, in which the test cannot hold for the reason given.
+    /// Whether this is isolated mode, in which the test does not apply, for the given reason.
     pub fn is_in_place_only(_why: &str) -> bool {
         World::is_isolated()
     }
@@ -122,7 +122,7 @@ impl World {
         if World::is_isolated() { "main" } else { "ralph/work" }
     }
 
-    /// A file of the run's branch, in isolated mode and while there is one.
+    /// A file of the run's branch; `None` unless in isolated mode and while the branch exists.
     fn on_branch(&self, name: &str) -> Option<Vec<u8>> {
         if !World::is_isolated() || name.starts_with(".git/") || !self.has_ref("refs/heads/ralph/work") {
             return None;
@@ -142,7 +142,7 @@ impl World {
         self.on_branch(name).is_some() || self.path(name).symlink_metadata().is_ok()
     }
 
-    /// Writes the change file of `work` with stories `1` to `n`, and more text before them.
+    /// Writes the change file of `work` with stories `1` to `n`, preceded by `head`.
     pub fn stories(&self, n: usize, head: &str) {
         let stories: String = (1..=n).map(|id| format!("[[story]]\nid = \"{id}\"\ntitle = \"Story {id}\"\n")).collect();
         self.change("work", &format!("{head}\n{stories}"));
@@ -155,23 +155,24 @@ impl World {
         fs::write(dir.join(format!("{name}.toml")), text).unwrap();
     }
 
-    /// A scripted agent: a shell script that is given as the command of `start`.
+    /// A scripted agent: a shell script that tests pass to `start` as the command.
     pub fn agent(&self, script: &str) -> String {
         self.program("agent", script)
     }
 
-    /// An agent after whose writing time passes, as after a real one's: git then knows files by their times, and looks no closer.
+    /// An agent that waits before it exits. git then recognises unchanged files by their times, without reading them, as with a real
+    /// agent.
     pub fn unhurried_agent(&self, script: &str) -> String {
         self.agent(&format!("trap 'sleep {}' EXIT\n{script}", A_SECOND.as_secs_f32()))
     }
 
-    /// Lets so much time pass that git trusts the times of what was written until now.
+    /// Waits until git trusts the times of all files written so far.
     pub fn let_files_age(&self) {
         std::thread::sleep(A_SECOND);
     }
 
-    /// An agent that leaves a merge under way and deletes an ignored file when it has the first story; with each it writes down what of
-    /// both it finds.
+    /// An agent that, in the first story, leaves an unfinished merge and deletes an ignored file. In each story it records which of the
+    /// two it finds.
     pub fn careless_agent(&self) {
         self.write(".git/info/exclude", ".env\n");
         self.write(".env", "SECRET\n");
@@ -187,7 +188,7 @@ impl World {
         ));
     }
 
-    /// A program in front of all others on PATH; gives its path.
+    /// Installs a program that precedes all others on PATH, and returns its path.
     pub fn program(&self, name: &str, script: &str) -> String {
         let path = self.root.path().join("bin").join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -195,13 +196,13 @@ impl World {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Stands in for git: runs `script` (with the arguments in `$*`), then the real git as `$REAL_GIT "$@"`.
+    /// Replaces git: runs `script` (with the arguments in `$*`), then the real git as `$REAL_GIT "$@"`.
     pub fn fake_git(&self, script: &str) {
         let real = which("git");
         self.program("git", &format!("REAL_GIT={real}\n{script}\nexec {real} \"$@\""));
     }
 
-    /// Commits a file on the original branch, while the run stays where it is.
+    /// Commits a file on the original branch, without touching the run.
     pub fn move_original(&self, file: &str, text: &str) {
         self.git(&["switch", "-q", "main"]);
         self.write(file, text);
@@ -210,7 +211,7 @@ impl World {
         self.git(&["switch", "-q", "ralph/work"]);
     }
 
-    /// A program with the directory and the environment of the world, and with nothing to read.
+    /// A command with the directory and environment of the world and an empty standard input.
     pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = program_from_scratch(program);
         command.args(args).current_dir(&self.repo).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));
@@ -218,25 +219,25 @@ impl World {
         command
     }
 
-    /// Makes a hook of the repository.
+    /// Installs a hook in the repository.
     pub fn hook(&self, name: &str, script: &str) {
         let path = format!(".git/hooks/{name}");
         self.write(&path, &format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(self.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Sets a variable for everything that is started from here on.
+    /// Sets a variable for all commands that are started later.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.env.retain(|(known, _)| known != name);
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Takes a variable away from everything that is started from here on.
+    /// Removes a variable for all commands that are started later.
     pub fn unset_env(&mut self, name: &str) {
         self.env.retain(|(known, _)| known != name);
     }
 
-    /// The environment and directory of the world, for a test that starts programs itself.
+    /// The environment of the world, for a test that starts programs itself.
     pub fn env(&self) -> &[(String, String)] {
         &self.env
     }
@@ -248,7 +249,7 @@ impl World {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Runs git-ralph to its end; a hang is a failure.
+    /// Runs git-ralph to its end; the test fails if it hangs.
     #[track_caller]
     pub fn ralph(&self, args: &[&str]) -> Output {
         self.spawn(args).finish()
@@ -269,7 +270,7 @@ impl World {
         Running { child: self.command(env!("CARGO_BIN_EXE_git-ralph"), args).spawn().unwrap() }
     }
 
-    /// `git ralph start work -- <agent>`, left running.
+    /// Starts `git ralph start work -- <agent>` and returns while it runs.
     pub fn spawn_start(&self, options: &[&str]) -> Running {
         let agent = self.outside("bin/agent");
         let mut args = vec!["start", "work"];
@@ -292,7 +293,7 @@ impl World {
         self.command(&which("git"), &["rev-parse", "-q", "--verify", name]).output().unwrap().status.success()
     }
 
-    /// The file that the journal of the change's first run is in.
+    /// The directory of the change's first run.
     pub fn run_dir(&self) -> PathBuf {
         self.path(".git/ralph/runs/work/1")
     }
@@ -306,7 +307,7 @@ impl World {
         let journal = fs::read_to_string(self.run_dir().join("journal.jsonl")).unwrap();
         let event = |line| {
             let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
-            // What chains the lines of a journal is no part of the event.
+            // The digest that chains the lines of the journal is not part of the event.
             event.as_object_mut().unwrap().remove("mac");
             event
         };
@@ -318,7 +319,7 @@ impl World {
         self.events().iter().filter(|value| value["event"] == event).count()
     }
 
-    /// Waits for something to become true.
+    /// Waits until a condition is true.
     #[track_caller]
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let started = Instant::now();
@@ -332,15 +333,16 @@ impl World {
 /// The highest number that a signal may have on any system.
 const LAST_SIGNAL: i32 = 64;
 
-/// A program that ignores and blocks no signal, whatever our own starter ignores or blocks: `nohup`, or a script that ends with `&`.
+/// A command that ignores and blocks no signal, whatever the test itself inherited, for example from `nohup` or from a script that ended
+/// with `&`.
 #[expect(unsafe_code, reason = "dispositions and mask have no safe interface")]
 pub fn program_from_scratch(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    // SAFETY: after a fork only such calls are made as may be made then; the set is a plain struct that is filled in first.
+    // SAFETY: between fork and exec only async-signal-safe calls are made, and the signal set is a plain struct that is initialised first.
     unsafe {
         command.pre_exec(|| {
             for signal in 1..=LAST_SIGNAL {
-                // Of some this cannot be asked: those that nobody can ignore, and those that are libc's own.
+                // This fails for signals that cannot be ignored and for those reserved by libc.
                 libc::signal(signal, libc::SIG_DFL);
             }
             let mut none = std::mem::zeroed();
@@ -358,7 +360,7 @@ pub fn send(signal: &str, pid: &str) {
     assert!(program_from_scratch("kill").args([&format!("-{signal}"), pid.trim()]).status().unwrap().success());
 }
 
-/// A git-ralph that is at work.
+/// A running git-ralph.
 pub struct Running {
     pub child: Child,
 }
@@ -372,12 +374,12 @@ impl Running {
         send(signal, &self.pid().to_string());
     }
 
-    /// Runs it to its end; also gives the most memory that it ever had, in kB. It must say little, as nobody reads meanwhile.
+    /// Waits for the end; also returns the peak memory in kB. The output must be short, because it is read only at the end.
     #[track_caller]
     pub fn finish_and_measure(self) -> (Output, u64) {
         let started = Instant::now();
         let mut peak = 0;
-        // A process that has ended has no memory any more.
+        // A process that has ended has no memory.
         while let Some(now) = memory(self.pid()) {
             peak = peak.max(now);
             if started.elapsed() > LIMIT {
@@ -416,33 +418,33 @@ fn text(pipe: &mut impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// No test ever starts a real client that happens to be installed.
+/// A PATH without real clients, so that no test starts one that happens to be installed.
 fn path_without_clients() -> String {
     let path = std::env::var("PATH").unwrap();
     let has_client = |dir: &&str| git_ralph::agent::PROFILES.iter().any(|profile| Path::new(dir).join(profile.name).exists());
     path.split(':').filter(|dir| !has_client(dir)).collect::<Vec<_>>().join(":")
 }
 
-/// The most memory that a process ever had, in kB.
+/// The peak memory of a process in kB.
 #[cfg(target_os = "linux")]
 fn memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// The memory that a process has, in kB.
+/// The current memory of a process in kB.
 #[cfg(not(target_os = "linux"))]
 fn memory(pid: u32) -> Option<u64> {
     told_by_ps("rss=", &pid.to_string()).parse().ok().filter(|kilobytes| *kilobytes > 0)
 }
 
-/// Whether a process has ended; one that waits to be reaped counts as ended.
+/// Whether a process has ended; a zombie counts as ended.
 #[cfg(target_os = "linux")]
 pub fn is_gone(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, |stat| stat.contains(") Z "))
 }
 
-/// Whether a process has ended; one that waits to be reaped counts as ended.
+/// Whether a process has ended; a zombie counts as ended.
 #[cfg(not(target_os = "linux"))]
 pub fn is_gone(pid: &str) -> bool {
     let state = told_by_ps("stat=", pid.trim());
@@ -455,7 +457,7 @@ fn told_by_ps(field: &str, pid: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Shell words that commit another text of a file on the original branch, touching no file; `text` is one for `printf`.
+/// A shell script that commits another content of a file on the original branch without touching the work tree; `text` is for `printf`.
 pub fn moving_main(file: &str, text: &str) -> String {
     format!(
         "(export GIT_INDEX_FILE=$PWD/../other; git read-tree main; blob=$(printf '{text}' | git hash-object -w --stdin); \
@@ -463,7 +465,7 @@ pub fn moving_main(file: &str, text: &str) -> String {
     )
 }
 
-/// The real program, whatever the world has on its PATH.
+/// The path of the real program, whatever the world has on its PATH.
 pub fn which(name: &str) -> String {
     let path = std::env::var("PATH").unwrap();
     let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());

@@ -1,4 +1,4 @@
-//! Whatever the user's git says, and wherever a run starts: hooks, signing, filters, formats, full and read-only disks.
+//! Tests runs with any git configuration and on any file system: hooks, signing, filters, formats, full and read-only disks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -321,13 +321,13 @@ fn what_is_in_an_unreadable_directory_of_an_ordinary_user_comes_back_with_its_pe
     assert!(world.exists("d/sub/empty"));
 }
 
-/// git-ralph, run by somebody whom permissions apply to.
+/// Runs git-ralph as an ordinary user, to whom permissions apply.
 fn as_nobody(world: &World, args: &[&str]) -> std::process::Output {
     give_away(world);
     nobodys(world, args).output().unwrap()
 }
 
-/// Makes the whole world that of an ordinary user, and puts git-ralph where that user may run it.
+/// Gives the whole world to an ordinary user, and puts git-ralph where that user may run it.
 pub fn give_away(world: &World) {
     fs::copy(env!("CARGO_BIN_EXE_git-ralph"), world.outside("git-ralph")).unwrap();
     let root = world.outside("");
@@ -370,7 +370,7 @@ fn read_only_and_unreadable_paths_of_an_ordinary_user_are_rescued_and_restored()
     );
 }
 
-/// A world of an ordinary user with a story whose attempt fails when root has run `script` in its work tree, as a container would.
+/// A world of an ordinary user with a story whose attempt fails after root has run `script` in its work tree, as a container would.
 fn failing_while_root_does(script: &str) -> (World, Output) {
     let world = World::new();
     for (name, text) in [("d/f", "1\n"), ("deep/g", "1\n"), ("deep/gone", "1\n")] {
@@ -421,7 +421,7 @@ fn files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are
 
     let aborted = abort_as_nobody(&world).code(0).says(uid).says("but not everything could be restored");
     assert_eq!((world.branch(), world.read("deep/g")), ("main".to_owned(), "2\n".to_owned()));
-    // What is to be typed, by one who may.
+    // The suggested commands work when root types them.
     for told in [&output.stderr, &aborted.stderr] {
         let command = told.lines().find_map(|line| line.split_once("; type: ")).unwrap().1.replace("sudo ", "");
         let typed = world.command("sh", &["-ec", &command.replace("rm --", "rm -f --")]).output().unwrap();

@@ -1,4 +1,4 @@
-//! Ctrl-Z, and terminals that get their settings back however git-ralph ends.
+//! Tests Ctrl-Z, and that the terminal settings are restored however git-ralph ends.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use crate::screen::Screen;
 use crate::support::{COMPLETE, World, send};
 
-/// The letter by which the kernel names the state of a process.
+/// The letter that the kernel uses for the state of a process.
 fn state(pid: &str) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
-/// An agent that waits for a line from a FIFO, without starting a process: the state of one that has just done so tells nothing.
+/// An agent that waits for a line from a FIFO without starting a process, because the state of a process that has just forked is not
+/// reliable.
 fn waiting_agent(world: &World) -> String {
     let (pid, go) = (world.outside("pid"), world.outside("go"));
     assert!(world.command("mkfifo", &[go.to_str().unwrap()]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! What real clients printed, replayed through the readers to its verdict: `tests/transcripts/`, one row of the table each.
+//! Replays what real clients printed, from `tests/transcripts/`, and compares the verdicts with the table there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// A client that is asked for another output is read all the same.
+/// The format of the client, even if it was asked for a different output.
 fn format(name: &str) -> Format {
     let client = name.split('-').next().unwrap();
     let client = client.strip_suffix("text").or_else(|| client.strip_suffix("json")).unwrap_or(client);
@@ -39,7 +39,7 @@ fn format(name: &str) -> Format {
 fn exit(name: &str) -> Exit {
     match String::from_utf8(read(name, "code")).unwrap().trim().parse().unwrap() {
         0 => Exit::Success,
-        // The recorder ended it because it had not said anything for long.
+        // The recorder ended it because it had printed nothing for too long.
         signal if signal < 0 && (name.contains("stall") || name.contains("quota") || name.contains("429")) => Exit::Stalled { seconds: 60 },
         signal if signal < 0 => Exit::Signal { signal: -signal },
         code => Exit::Code { code },
@@ -100,7 +100,7 @@ fn every_transcript_is_judged_as_the_table_says() {
     assert!(wrong.is_empty() && table == expected, "RALPH_BLESS=1 writes {TABLE} anew:\n{}", wrong.join("\n"));
 }
 
-/// What the model was made to say in the recorded cases, whatever the client made of it.
+/// What the model said in the recorded cases, whatever the client made of it.
 fn model_said(case: &str) -> &'static str {
     match case {
         "success"
@@ -130,12 +130,12 @@ fn no_verdict_on_a_real_client_is_false() {
         let (report, _) = hear(format(&name), &read(&name, "stdout"), &read(&name, "stderr"), &exit, 4096);
         let verdict = words(&judge(&report.signal, &exit, report.trouble.as_ref(), &report.words));
         let kind = verdict.split([':', ' ']).next().unwrap().to_owned();
-        // One document over many lines is no stream: nothing is believed of it, which is not wrong.
+        // One JSON document over many lines is not a stream; git-ralph finds no promise in it, which is correct.
         let unread = client == "geminijson";
-        // This client asks again without a stream, and is answered.
+        // This client repeats the request without a stream, and gets an answer.
         let said = match name.as_str() {
             "claude-drop" => "complete",
-            // With a standard input that is never closed these wait for more of it.
+            // These wait for more input if their standard input is never closed.
             "codex-holdstdin" | "opencode-holdstdin" => "nothing",
             _ => model_said(case),
         };
@@ -185,7 +185,7 @@ fn no_transcript_that_is_cut_off_is_a_success_before_its_end() {
         }
         let stdout = read(&name, "stdout");
         let lines: Vec<&[u8]> = stdout.split_inclusive(|byte| *byte == b'\n').collect();
-        // Without the line in which the client says that it is through, whatever else may follow it.
+        // Cuts off the line in which the client reports its end, and everything after it.
         let through = |line: &&[u8]| {
             let text = String::from_utf8_lossy(line);
             [r#""type":"result""#, r#""type":"turn.completed""#, r#""reason":"stop""#, r#""type":"complete""#]
@@ -224,7 +224,7 @@ fn a_line_without_end_and_lines_of_garbage_do_not_break_a_reader() {
     }
 }
 
-/// Reads lines in a format to the kind of verdict.
+/// Reads lines in a format and returns the kind of verdict.
 fn verdict_on(format: Format, stdout: &str, stderr: &str, exit: &Exit) -> String {
     let report = hear(format, stdout.as_bytes(), stderr.as_bytes(), exit, 64).0;
     let words = words(&judge(&report.signal, exit, report.trouble.as_ref(), &report.words));
@@ -368,7 +368,7 @@ fn streams_that_are_easily_misread_are_not() {
     }
 }
 
-/// Lines of several clients, made of the text of a message.
+/// Builds lines of several clients from the text of a message.
 mod made {
     pub fn claude(text: &str, more: &str) -> String {
         format!(r#"{{"type":"result","subtype":"success","is_error":false,"result":"{text}"{more}}}"#)
@@ -603,7 +603,7 @@ fn a_plain_command_is_believed_if_its_output_ends_with_the_promise_and_it_succee
     }
 }
 
-/// What stands around a tag, and whether the message is a success.
+/// Each case is a text around a tag, and whether the message counts as a success.
 #[test]
 fn no_message_of_any_client_that_takes_its_promise_back_is_a_success() {
     let tag = "<promise>COMPLETE</promise>";
@@ -678,7 +678,7 @@ fn the_usage_of_a_message_is_counted_once_however_its_parts_are_mixed() {
     assert_eq!(report.usage.input, 2000);
 }
 
-/// The lines with which a client of the format gives up, with this message.
+/// The lines that a client of the format prints when it gives up with this message.
 fn gives_up(format: Format, message: &str) -> String {
     let quoted = serde_json::to_string(message).unwrap();
     match format {
@@ -726,7 +726,7 @@ fn no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_th
             }
         }
     }
-    // This client tells them by a name, with any words.
+    // This client reports these errors by name, with any message.
     for name in ["ProviderAuthError", "ProviderModelNotFoundError"] {
         let line = gives_up(Format::Opencode, "it did not work").replace("UnknownError", name);
         assert_eq!(verdict_on(Format::Opencode, &line, "", &Exit::Code { code: 1 }), "misconfigured", "{name}");
@@ -761,7 +761,7 @@ fn a_reset_is_the_same_moment_wherever_the_machine_is() {
     }
 }
 
-/// Where another version of a client is tried, its sentences have to be read again.
+/// If another version of a client is tested, the table must be read from that version again.
 #[test]
 fn the_table_of_sentences_is_of_the_versions_that_the_real_agents_are_tried_in() {
     let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real-agents")).unwrap();

@@ -1,4 +1,4 @@
-//! The differences between two trees, as git-ralph reads them: every field is what `git diff-tree` prints.
+//! Tests that git-ralph finds the same differences between two trees as `git diff-tree` prints.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ fn repo(world: &World) -> Repo {
     Repo { git: Git::pinned(&git_dir, &top, env), place: Place { common_dir: git_dir.clone(), git_dir, top, head } }
 }
 
-/// The lines of `git diff-tree --raw`, made of what we found.
+/// The lines of `git diff-tree --raw`, built from what git-ralph finds.
 fn found(world: &World, from: &str, to: &str) -> String {
     let (from, to): (Oid, Oid) = (from.parse().unwrap(), to.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! `git ralph worker` by itself: a process with a hub beside it, and pipes for a connection.
+//! Tests `git ralph worker` alone: a process with a hub on the same disk, and pipes as the connection.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::support::{Output, Running, World, is_gone, send, which};
 const BASE_REF: &str = "refs/ralph/work/remote/1/1-base";
 const RESULT: &str = "refs/ralph/work/remote/1/1";
 
-/// A world with a hub that has the base of an attempt, and a directory for temporary files of its own.
+/// A world with a hub that has the base of an attempt, and a separate directory for temporary files.
 struct Far {
     world: World,
     base: String,
@@ -32,7 +32,7 @@ impl Far {
         self.world.outside("hub.git").to_str().unwrap().to_owned()
     }
 
-    /// The words that start a worker for an agent.
+    /// The command line of a worker with an agent.
     fn words<'a>(&'a self, hub: &'a str, options: &[&'a str], agent: &[&'a str]) -> Vec<&'a str> {
         let fixed = ["worker", "--hub", hub, "--base", &self.base, "--base-ref", BASE_REF, "--result", RESULT, "--grace", "1"];
         fixed.into_iter().chain(options.iter().copied()).chain(["--"]).chain(agent.iter().copied()).collect()
@@ -46,12 +46,12 @@ impl Far {
 
     fn work(&self, input: &str, options: &[&str], agent: &[&str]) -> Output {
         let mut child = self.spawn(options, agent);
-        // A worker that has refused already reads nothing.
+        // A worker that has already refused does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Running { child }.finish()
     }
 
-    /// What a ref of the hub leads to, if it is there.
+    /// The commit of a ref on the hub, if it exists.
     fn on_hub(&self, rev: &str) -> Option<String> {
         let output = self.world.command(&which("git"), &["--git-dir", &self.hub(), "rev-parse", "-q", "--verify", rev]).output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
@@ -61,14 +61,14 @@ impl Far {
         self.world.git(&["--git-dir", &self.hub(), "show", &format!("{RESULT}:{name}")])
     }
 
-    /// The directories of workers that are there.
+    /// The directories that workers have left.
     fn left(&self) -> Vec<PathBuf> {
         let tmp = fs::read_dir(self.world.outside("tmp")).unwrap();
         let roots = tmp.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
         roots.flat_map(|root| fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()).collect()
     }
 
-    /// Waits for the agent of a worker, which writes its process id to a file; gives the id.
+    /// Waits for the agent of a worker, which writes its process id to a file; returns the id.
     fn pid_in(&self, name: &str) -> String {
         let file = self.world.outside(name);
         self.world.wait_for("the agent", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
@@ -154,7 +154,7 @@ fn when_the_connection_closes_the_agent_ends_with_all_that_it_started_and_its_wo
     );
     let mut worker = far.spawn(&["--prompt-bytes", "0"], &["sh", "-c", &agent]);
     let (pid, child) = (far.pid_in("pid"), far.pid_in("child"));
-    // The connection is gone: nothing reads what the worker writes.
+    // Closes the connection: nothing reads the output of the worker any more.
     drop((worker.stdin.take(), worker.stdout.take()));
     far.world.wait_for("the end of the worker", || worker.try_wait().unwrap().is_some());
     assert!(is_gone(&pid) && is_gone(&child), "the agent and its child have ended");

@@ -1,12 +1,13 @@
-//! Runs whose agents work on another machine, by `git ralph worker`: here the connection is a process that joins its words as ssh does.
+//! Tests runs whose agents work on another machine, through `git ralph worker`; a script that joins its arguments as ssh does is the
+//! connection.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::{COMPLETE, Output, World, is_gone, send, which};
 
-/// A world with a hub, and a program `connect` that runs a command as ssh would on another machine: the words joined for a shell, in a
-/// session of its own, with none of our environment. What it needs of that machine is a directory for temporary files.
+/// A world with a hub, and a program `connect` that runs a command as ssh would on another machine: it joins the words for a shell, in a
+/// new session, with none of our environment except for a directory for temporary files.
 struct Fleet {
     world: World,
 }
@@ -18,7 +19,7 @@ impl Fleet {
         fs::create_dir(&tmp).unwrap();
         let path = world.env().iter().find(|(name, _)| name == "PATH").unwrap().1.clone();
         let far = format!("PATH={path} HOME={} TMPDIR={} GIT_CONFIG_NOSYSTEM=1", world.outside("home").display(), tmp.display());
-        // Another machine gets no open file of ours, and so no lock.
+        // Another machine inherits no open files, and so no lock.
         let alone = r#"for fd in /proc/self/fd/*; do n=${fd##*/}; test "$n" -gt 2 && eval "exec $n>&-"; done; exec sh -c "$1""#;
         world.program(
             "connect",
@@ -40,7 +41,7 @@ impl Fleet {
         self.world.outside("hub.git").to_str().unwrap().to_owned()
     }
 
-    /// The hook of the hub, as the documentation has it.
+    /// Installs the hub's hook from the documentation.
     fn accept_only_ralph(&self) {
         let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/runners.md")).unwrap();
         let hook = page.split("```sh hub-hook\n").nth(1).expect("docs/runners.md shows the hook").split("```").next().unwrap();
@@ -63,7 +64,7 @@ impl Fleet {
         self.world.git(&["--git-dir", &self.hub(), "for-each-ref", "--format=%(refname)"])
     }
 
-    /// The directories of workers that are there.
+    /// The directories that workers have left.
     fn left(&self) -> Vec<PathBuf> {
         let roots = fs::read_dir(self.world.outside("far-tmp")).unwrap().map(|entry| entry.unwrap().path());
         roots.flat_map(|root| fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()).collect()
@@ -120,7 +121,7 @@ fn a_connection_that_breaks_is_an_interrupted_attempt_and_costs_no_retry() {
     let fleet = Fleet::new();
     let world = &fleet.world;
     world.stories(1, "max-retries = 0");
-    // The connection is cut by the far end in the middle of the first attempt, as far as git-ralph can tell.
+    // Kills the connection at the far end during the first attempt.
     let agent = format!(
         "echo half >half; echo $$ >{}; if test $RALPH_ATTEMPT = 1; then kill -9 -$(tail -1 {}); sleep 600; fi; echo whole >whole; rm -f half; {COMPLETE}",
         world.outside("pid").display(),
@@ -138,7 +139,7 @@ fn a_result_that_was_pushed_counts_although_the_connection_breaks_after_it() {
     let fleet = Fleet::new();
     let world = &fleet.world;
     world.stories(1, "max-retries = 0");
-    // The hub ends the connection as soon as it has the result.
+    // The hub cuts the connection as soon as it has the result.
     let hook = format!("#!/bin/sh\ncase $1 in */1/1) kill -9 -$(tail -1 {});; esac", world.outside("connections").display());
     let path = world.outside("hub.git/hooks/post-update");
     fs::write(&path, hook).unwrap();
@@ -155,7 +156,7 @@ fn a_worker_that_cannot_fetch_or_push_is_an_interrupted_attempt() {
     world.stories(1, "max-retries = 0");
     let refused = world.outside("refused");
     let agent = format!("if test $RALPH_ATTEMPT = 1; then touch {}; fi; echo x$RALPH_ATTEMPT >file; {COMPLETE}", refused.display());
-    // Before the push of the first attempt the hub refuses everything, once.
+    // The hub refuses everything once, before the push of the first attempt.
     let path = world.outside("hub.git/hooks/update");
     fs::write(&path, format!("#!/bin/sh\nif test -e {0}; then rm {0}; echo later >&2; exit 1; fi", refused.display())).unwrap();
     fleet.start(&[], &["sh", "-c", &agent]).code(0);
@@ -181,7 +182,6 @@ fn after_a_kill_resume_brings_what_the_worker_has_pushed_and_clears_the_hub() {
     assert!(is_gone(&first), "the agent on the other machine has ended");
     assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:half"]), "half");
     assert_eq!((fleet.on_hub(), fleet.left()), (String::new(), Vec::new()));
-    // A run that is given up instead leaves nothing either.
     world.ralph(&["finish", "--cleanup"]).code(0);
 }
 
@@ -227,7 +227,7 @@ fn what_a_worker_cannot_do_is_refused_before_anything_is_made() {
     start(&["--isolate", "--runner", &runner]).code(2).says("shallow");
     assert!(!world.outside("repo.ralph").exists() && world.git(&["for-each-ref", "refs/ralph"]).is_empty());
     fs::remove_file(world.path(".git/shallow")).unwrap();
-    // A run in place stays one.
+    // A run that was started in place stays in place.
     world.ralph(&["start", "work", "--", "sh", "-c", "echo '<promise>FAILED: no</promise>'"]).code(1);
     world.git(&["config", "ralph.runner", &runner]);
     world.ralph(&["resume"]).code(2).says("need an isolated run").says("git ralph start --restart --isolate work");

@@ -1,4 +1,4 @@
-//! Where a repository has ended up, in terms that two runs of the same thing must agree on: no ids of commits, no times.
+//! The final state of a repository, without commit ids and times, so that two runs of the same command can be compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,24 +10,25 @@ use super::Order;
 use super::scene::Scene;
 use crate::support::{World, which};
 
-/// Named parts, each as text.
+/// The parts of the state, by name, each as text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending(BTreeMap<&'static str, String>);
 
 impl Ending {
-    /// Everything that must be the same.
+    /// The whole state that must be equal.
     pub fn of(scene: &Scene, order: Order) -> Self {
         let Ending(mut parts) = Ending::of_the_users(&scene.world);
         let world = &scene.world;
         let refs = world.git(&["for-each-ref", "--format=%(refname) %(tree) %(subject)", "refs/ralph/"]);
-        // An attempt that was cut short is kept under one more name, and the next one has another number; `lost` looks into all of them.
+        // An interrupted attempt is saved under an additional ref, and the next attempt has another number. `lost` looks into all of these
+        // refs.
         let varies = |line: &str| ["/attempts/", "/abandoned/", "/adopted/"].iter().any(|part| line.contains(part));
         let refs: Vec<&str> = refs.lines().filter(|line| !varies(line)).collect();
         parts.insert("refs", refs.join("\n"));
         parts.insert("journal", journal(scene, order));
         parts.insert("workspaces", format!("are there: {}", scene.workspaces().exists()));
         if order == Order::Any {
-            // Which of two stories lands first, and with it what is between, is not the same in every run.
+            // Which of two stories lands first, and so the state in between, differs from run to run.
             let subject = |line: &str| line.rsplit_once("checkpoint: ").map_or(line, |(rest, _)| rest).to_owned();
             parts.insert("refs", refs.iter().map(|line| subject(line)).collect::<Vec<_>>().join("\n"));
             parts.insert("branches", branches(world));
@@ -35,7 +36,7 @@ impl Ending {
         Ending(parts)
     }
 
-    /// What of it is the user's own: HEAD, branches, index, work tree.
+    /// The user's part of the state: HEAD, branches, index, work tree.
     pub fn of_the_users(world: &World) -> Self {
         let mut parts = BTreeMap::new();
         parts.insert("HEAD", fs::read_to_string(world.path(".git/HEAD")).unwrap());
@@ -51,7 +52,7 @@ impl Ending {
         Ending(parts)
     }
 
-    /// The parts that are not as expected.
+    /// The parts that differ from the expected ones.
     pub fn differences(&self, expected: &Ending) -> Vec<String> {
         let differs = |(name, text): (&&str, &String)| {
             let wanted = expected.0.get(*name)?;
@@ -61,7 +62,7 @@ impl Ending {
     }
 }
 
-/// The branches with what each ends with, and the subjects of its commits in no order.
+/// The branches, each with its final tree and the sorted subjects of its commits.
 fn branches(world: &World) -> String {
     let names = world.git(&["for-each-ref", "--format=%(refname) %(tree)", "refs/heads/"]);
     let branch = |line: &str| {
@@ -72,7 +73,7 @@ fn branches(world: &World) -> String {
     names.lines().map(branch).collect()
 }
 
-/// Which stories have landed with how many files, in order, and how it ended.
+/// The landed stories with their numbers of files, in order, and how the run ended.
 fn journal(scene: &Scene, order: Order) -> String {
     let events = scene.events();
     let landed = events.iter().filter(|event| event["event"] == "checkpoint-landed");
@@ -102,7 +103,7 @@ fn list(top: &Path, dir: &Path, into: &mut String) {
     }
 }
 
-/// What would stop the next git command; git-ralph has moved aside what it found.
+/// Lock files that would stop the next git command; those that git-ralph has moved aside do not count.
 fn locks(dir: &Path) -> String {
     let mut found = String::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -118,14 +119,14 @@ fn locks(dir: &Path) -> String {
     found
 }
 
-/// The words that the agent has written, into files or as the subject of a commit, and that no ref leads to any more.
+/// The words that the agent wrote, to files or as commit subjects, and that are no longer reachable from any ref.
 pub fn lost(scene: &Scene) -> Vec<String> {
     let Ok(said) = fs::read_to_string(scene.world.path(".git/said")) else { return Vec::new() };
     let kept = scene.world.git(&["log", "--all", "-m", "-p", "--format=+%s"]);
     said.lines().filter(|word| !kept.contains(&format!("+{word}"))).map(|word| format!("'{word}' is lost")).collect()
 }
 
-/// What git finds broken or missing.
+/// What `git fsck` reports as broken or missing.
 pub fn broken(scene: &Scene) -> Option<String> {
     let output = scene.world.command(&which("git"), &["fsck", "--no-dangling", "--no-progress"]).output().unwrap();
     (!output.status.success()).then(|| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())

@@ -1,4 +1,4 @@
-//! Kill anywhere in isolated runs: one story at a time in a private clone, and two at once.
+//! Tests kills in isolated runs: with one story at a time in a private clone, and with two at once.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ const KEEP: Row = Row { name: "finish --keep, isolated", prepare: worked, comman
 const ABORT: Row = Row { name: "abort, isolated", prepare: worked, command: &["abort"], done: over, order: Order::Fixed };
 const UNDO: Row = Row { name: "undo, isolated", prepare: worked, command: &["undo"], done: undone, order: Order::Fixed };
 
-/// One story has landed, and the user has edited the checkout since, which is none of the run's business.
+/// One story has landed, and the user has edited files in the checkout since, which do not concern the run.
 fn stopped(world: &World) {
     world.start(&["--isolate", "--limit", "1"]).code(0);
     world.write("unstaged", "edited between\n");
@@ -47,7 +47,7 @@ fn worked(world: &World) {
     world.start(&["--isolate"]).code(0);
 }
 
-/// The run is done, and the user has edited another part of a file that the run has changed, and made a new one.
+/// The run is done, and the user has edited another part of a file that the run changed, and created a file.
 fn edited(world: &World) {
     worked(world);
     world.write("README", "above\nhello\n");
@@ -63,7 +63,7 @@ fn two_killed(world: &World) {
     assert!(disarm(world));
 }
 
-/// Where an isolated run can have been killed.
+/// Moments at which an isolated run can be killed.
 const STAGES: [Killed; 6] = [
     ("working", |world| {
         arm(world, Mode::Agent, 4);
@@ -83,7 +83,7 @@ fn killed_at(world: &World, event: &str, words: &str) {
     assert!(disarm(world));
 }
 
-/// The run was killed by the first gate of an attempt, before there was a verdict.
+/// The first gate of an attempt killed the run, before there was a verdict.
 fn ended(world: &World) {
     let deadly = world.outside("deadly");
     fs::write(&deadly, "").unwrap();
@@ -92,7 +92,7 @@ fn ended(world: &World) {
     assert!(!deadly.exists());
 }
 
-/// Everything if everything is asked for, else one call of so many, another one for each row.
+/// Selects all calls if everything was requested, else one of `one_of`, a different one per row.
 fn sampled(row: &Row<'_>, one_of: usize) -> impl Fn(Mode, usize, &Call) -> bool {
     let turn = row.name.len();
     move |mode, at, call| match mode {
@@ -174,7 +174,7 @@ fn an_isolated_run_that_was_killed_at_any_stage_is_closed_in_the_same_place_if_t
     }
 }
 
-/// Every kind of event that a run with two stories in flight writes.
+/// Every kind of event that a run with two stories in progress writes.
 const EVENTS: [&str; 10] = [
     "run-starting",
     "run-started",
@@ -196,7 +196,7 @@ fn a_start_with_two_stories_in_flight_killed_behind_any_kind_of_event_ends_in_th
         stage.scene.restore("before");
         arm_at(&stage.scene.world, event, "");
         let output = stage.scene.world.ralph(TWO.command);
-        // With two stories in flight, another event may come right behind it.
+        // With two stories in progress, another event may follow immediately.
         let fired = disarm(&stage.scene.world);
         assert_eq!(fired, output.code == -9, "{event}: {}", output.stderr);
         tally.note(event, stage.settle(event.len().is_multiple_of(2), format!("killed behind {event}\n{}", output.stderr)));
@@ -211,7 +211,7 @@ fn an_agent_that_is_killed_alone_costs_its_story_one_attempt_and_the_other_one_n
         let world = World::new();
         world.stories(2, "order = \"any\"\nmax-retries = 1");
         let at = world.outside("at").display().to_string();
-        // Both are at work when one is killed; the other one goes on when the killed one has its second attempt.
+        // Both agents are at work when one is killed; the other one continues when the killed one has its second attempt.
         world.agent(&format!(
             "wait_for() {{ until test -s {at}-$1; do sleep 0.02; done; }}
              test ! -e half || exit 1; echo half >half; echo $$ >{at}-$RALPH_STORY-$RALPH_ATTEMPT

@@ -1,4 +1,4 @@
-//! The repository that commands are killed in: everything a user can have lying about, and an agent that fails once.
+//! The repository in which commands are killed: it has files in every state, and an agent that fails once.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,21 +9,21 @@ use tempfile::TempDir;
 use super::stand_in;
 use crate::support::{COMPLETE, World, program_from_scratch, which};
 
-/// A world that can be put back to where a command starts, as often as there are points to kill it at.
+/// A world that can be restored to the state before a command, once per point of the matrix.
 pub struct Scene {
     pub world: World,
     memory: TempDir,
 }
 
 impl Scene {
-    /// Makes the repository, gets it to where the command starts, and keeps a copy of that.
+    /// Creates the repository, prepares the state in which the command starts, and saves a copy of it.
     pub fn new(prepare: fn(&World)) -> Self {
         let memory = in_memory();
         let mut world = World::new();
         copy(&world.repo, &memory.path().join("repo"));
-        // Programs stay where they are: a file system in memory may not let them run.
+        // Only the repository moves: a file system in memory may be mounted noexec, so programs stay.
         world.repo = memory.path().join("repo");
-        // What is kept outside of the repository goes back with it.
+        // Files that git-ralph keeps outside of the repository must be saved and restored with it.
         let state_home = world.path(".git/state-home");
         world.set_env("XDG_STATE_HOME", state_home.to_str().unwrap());
         stand_in::install(&world);
@@ -37,25 +37,25 @@ impl Scene {
         scene
     }
 
-    /// Keeps the repository and the workspaces beside it as they are now under a name. They stay at one path: journals hold absolute
-    /// ones.
+    /// Saves a copy of the repository and of the workspaces beside it. The originals stay at one path, because journals hold absolute
+    /// paths.
     pub fn save(&self, name: &str) {
         copy(&self.world.repo, &self.memory.path().join(name));
         copy_if_there(&self.workspaces(), &self.memory.path().join(format!("{name} beside")));
     }
 
-    /// Puts the repository and the workspaces back to what was kept.
+    /// Restores the repository and the workspaces from a copy.
     pub fn restore(&self, name: &str) {
         copy(&self.memory.path().join(name), &self.world.repo);
         copy_if_there(&self.memory.path().join(format!("{name} beside")), &self.workspaces());
     }
 
-    /// Where the private clones of isolated runs are.
+    /// The directory of the private clones.
     pub fn workspaces(&self) -> PathBuf {
         self.memory.path().join("repo.ralph")
     }
 
-    /// Puts the key of the run back, as it was under a name: a run that is closed has let go of it.
+    /// Restores the key of the run from a copy, because git-ralph deletes the key when it closes a run.
     pub fn restore_key(&self, name: &str) {
         let (from, to) = (self.memory.path().join(name).join(".git/state-home"), self.world.path(".git/state-home"));
         if from.exists() {
@@ -71,13 +71,14 @@ impl Scene {
         path.exists().then_some(path)
     }
 
-    /// A crash takes the end of the journal everywhere, a truncation only in the repository: from here on it is the crash.
+    /// Deletes the record of the journal's length outside of the repository, so that a shorter journal looks like a crash and not like a
+    /// truncation.
     pub fn forget_length(&self) {
         let script = "if [ -d .git/state-home ]; then find .git/state-home -name tip -delete; fi";
         assert!(self.world.command("sh", &["-c", script]).status().unwrap().success());
     }
 
-    /// Its whole lines.
+    /// The events in the complete lines of the journal.
     pub fn events(&self) -> Vec<serde_json::Value> {
         let text = self.journal().map(|path| fs::read(path).unwrap()).unwrap_or_default();
         let whole = |line: &&[u8]| line.ends_with(b"\n");
@@ -85,14 +86,14 @@ impl Scene {
     }
 }
 
-/// Thousands of commands wait for the disk otherwise; whether a sync works is not what is tried here.
+/// A directory in memory: on a disk, thousands of commands would wait for syncs, which are not tested here.
 pub fn in_memory() -> TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     tempfile::Builder::new().prefix("ralph-test-").tempdir_in(parent).unwrap()
 }
 
-/// The same of something that need not be there; then it is not there afterwards either.
+/// Copies a directory that may be missing; then the target is deleted too.
 fn copy_if_there(from: &Path, to: &Path) {
     if from.exists() {
         copy(from, to);
@@ -109,7 +110,7 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(status.success(), "cp -a {} {}", from.display(), to.display());
 }
 
-/// Staged, unstaged, both in one file, intended, deleted, renamed, untracked, ignored, links and executable bits.
+/// Creates files that are staged, unstaged, both, intent-to-add, deleted, renamed, untracked or ignored, links, and executable files.
 fn mess(world: &World) {
     fs::remove_dir_all(world.path(".git/hooks")).unwrap();
     world.write(".gitignore", "*.log\n");
@@ -138,7 +139,7 @@ fn mess(world: &World) {
     world.write("debug.log", "ignored\n");
 }
 
-/// Both stories may be worked on at the same time, and each agent waits a moment for the other.
+/// Lets both stories run at the same time; each agent waits a moment for the other.
 pub fn side_by_side(world: &World) {
     world.stories(2, "order = \"any\"\nmax-retries = 3");
     world.agent(&format!(
@@ -149,10 +150,10 @@ pub fn side_by_side(world: &World) {
     ));
 }
 
-/// The first attempt at story 1 commits on the branch and beside it, stages, edits, creates and removes, then fails.
+/// The first attempt at story 1 commits on the branch and on another one, stages, edits, creates and removes files, then fails.
 ///
-/// It calls git by its path, so that only git-ralph's own calls are counted. A word is `said` once the agent has written
-/// it somewhere: from then on nothing may lose it.
+/// It calls git by its path, so that only git-ralph's own calls are counted. It records a word as `said` once it has written it to a file
+/// or a commit; from then on the word must not be lost.
 fn agent(world: &World) -> String {
     format!(
         "git() {{ {git} \"$@\"; }}

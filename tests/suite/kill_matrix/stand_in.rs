@@ -1,31 +1,31 @@
-//! The program that stands in for git: it counts calls and, at one of them, does something to git or to git-ralph.
+//! The wrapper around git: it counts the calls and, at one of them, kills or disturbs git or git-ralph.
 
 use std::fs;
 
 use crate::support::{World, which};
 
-/// What happens at the call.
+/// What the wrapper does at the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// git-ralph is killed before git has done anything.
+    /// Kills git-ralph before git has done anything.
     Kill,
-    /// git-ralph is killed when git has done its work.
+    /// Kills git-ralph after git has done its work.
     KillAfter,
-    /// git-ralph and git are killed when few of the files of the work tree have been switched.
+    /// Kills git-ralph and git when git has switched a few of the files in the work tree.
     KillEarly,
-    /// git-ralph and git are killed when most of the files of the work tree have been switched.
+    /// Kills git-ralph and git when git has switched most of the files in the work tree.
     KillLate,
-    /// git is killed before it has done anything.
+    /// Kills git before it has done anything.
     Die,
-    /// git is killed when it has done its work.
+    /// Kills git after it has done its work.
     DieAfter,
-    /// git says that it cannot.
+    /// git fails without doing anything.
     Fail,
-    /// git does its work and says that it could not.
+    /// git does its work, then reports a failure.
     FailAfter,
-    /// git does not come back.
+    /// git hangs.
     Hang,
-    /// Not git but the agent, at one of its moments, kills git-ralph.
+    /// The agent, not git, kills git-ralph, at one of its moments.
     Agent,
 }
 
@@ -46,16 +46,16 @@ impl Mode {
     }
 }
 
-/// One call of an undisturbed run.
+/// One git call of an undisturbed run.
 #[derive(Debug)]
 pub struct Call {
-    /// How many lines the journal had by then.
+    /// The number of lines in the journal at that time.
     pub lines: usize,
-    /// What git was asked, without the settings that every call has.
+    /// The arguments of git, without the settings that every call has.
     pub words: String,
 }
 
-/// A shell function for the agent: kills git-ralph if this is the moment to. The `first` one is before it does anything.
+/// A shell function for the agent that kills git-ralph at the selected moment. The moment `first` comes before the agent does anything.
 pub fn moment(world: &World) -> String {
     format!(
         "moment() {{
@@ -72,7 +72,7 @@ pub fn moment(world: &World) -> String {
     )
 }
 
-/// What a killed `git read-tree -m -u <from> <to>` leaves: some files are switched, the index is not, its lock is there.
+/// Leaves what a killed `git read-tree -m -u <from> <to>` leaves: some files are switched, the index is not, and its lock exists.
 const SWITCH: &str = r#"switch() {
   some=$1; for word; do from=$to; to=$word; done
   index=$GIT_INDEX_FILE; export GIT_INDEX_FILE=$index.half
@@ -83,8 +83,8 @@ const SWITCH: &str = r#"switch() {
   rm $index.half; touch -d '1 minute ago' $index.lock
 }"#;
 
-/// Puts it in front of git. It is written once: what it does is in a file, for a program that is being written while
-/// another thread starts one cannot be run.
+/// Installs the wrapper. It is written once, and a file controls what it does: a script that is still open for writing in a process that
+/// another thread has just forked cannot be executed.
 pub fn install(world: &World) {
     let outside = |name: &str| world.outside(name).display().to_string();
     let script = format!(
@@ -124,12 +124,13 @@ pub fn install(world: &World) {
     world.program("git", &script);
 }
 
-/// Something shall happen at call `at`.
+/// Makes the wrapper act at call `at`.
 pub fn arm(world: &World, mode: Mode, at: usize) {
     plan(world, mode.name(), &at.to_string());
 }
 
-/// git-ralph shall be killed when an event is the last one in the journal: at the next call, or after the next one with some words.
+/// Makes the wrapper kill git-ralph when an event is the last one in the journal: at the next call, or after the next call with these
+/// words.
 pub fn arm_at(world: &World, event: &str, words: &str) {
     plan(world, "kill-at", &format!("{event} {words}"));
 }
@@ -142,18 +143,18 @@ fn plan(world: &World, mode: &str, at: &str) {
     fs::write(world.outside("plan"), format!("{mode} {at}\n")).unwrap();
 }
 
-/// From now on git is git; says whether the call has come.
+/// Makes the wrapper only call git; returns whether it has acted.
 pub fn disarm(world: &World) -> bool {
     fs::remove_file(world.outside("plan")).unwrap();
     world.outside("fired").exists()
 }
 
-/// Counts only.
+/// Makes the wrapper only count calls.
 pub fn count(world: &World) {
     plan(world, "count", "0");
 }
 
-/// The calls since `count`, in their order.
+/// The calls since `count`, in order.
 pub fn calls(world: &World) -> Vec<Call> {
     let call = |n| fs::read_to_string(world.outside("calls").join(format!("{n}"))).ok().map(|text| parse(text.trim_end()));
     (1..).map_while(call).collect()

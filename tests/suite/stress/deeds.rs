@@ -1,6 +1,6 @@
-//! What users and agents can do to a repository, as shell words; and which of it is not tried.
+//! The actions of users and agents as shell scripts, and those that are switched off.
 
-/// Who may do something, and when.
+/// Who performs an action, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The user, before the start.
@@ -10,7 +10,7 @@ pub enum Who {
     Agent,
 }
 
-/// A kind of deed. In `shell`, `$F`, `$B`, `$T` and the like are filled in by the plan: files, branches, contents.
+/// A kind of action. The plan replaces `$F`, `$B`, `$T` and similar words in `shell` by files, branches and contents.
 #[derive(Debug)]
 pub struct Kind {
     pub name: &'static str,
@@ -18,14 +18,14 @@ pub struct Kind {
     pub shell: &'static str,
 }
 
-/// Deeds and verdicts that are drawn but left out, each with the reason: none at present.
+/// Actions and verdicts that are drawn but left out, each with the reason; none at present.
 pub const SWITCHED_OFF: &[(&str, &str)] = &[];
 
 pub fn is_on(name: &str) -> bool {
     !SWITCHED_OFF.iter().any(|(off, _)| *off == name)
 }
 
-/// Whether `RALPH_STRESS_FAVOUR` asks for a deed: every second one that is drawn has one of its words in its name.
+/// Whether `RALPH_STRESS_FAVOUR` asks for an action: one of its words is in the action's name.
 pub fn is_favoured(name: &str) -> bool {
     std::env::var("RALPH_STRESS_FAVOUR").is_ok_and(|words| words.split(',').any(|word| name.contains(word)))
 }
@@ -40,7 +40,7 @@ const fn kind(name: &'static str, by: &'static [Who], shell: &'static str) -> Ki
     Kind { name, by, shell }
 }
 
-/// `put FILE CONTENT` and `elsewhere BRANCH CONTENT` are functions of the script that the deeds are run by.
+/// All actions. `put FILE CONTENT` and `elsewhere BRANCH CONTENT` are functions of the script that runs them.
 pub const DEEDS: &[Kind] = &[
     kind("edit", EVERYBODY, "put $F $T"),
     kind("write", EVERYBODY, "put $N $T"),

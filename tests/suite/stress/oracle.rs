@@ -1,4 +1,5 @@
-//! What must be findable when all is over: every content and every commit that was there at a recorded moment, unless the user removed it.
+//! Checks that nothing was lost: every content and commit that existed at a recorded moment can still be found, unless the user removed
+//! it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -9,18 +10,18 @@ use super::play::{Stage, files};
 use crate::kill_matrix::ending::Ending;
 use crate::support::{World, which};
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Finding {
-    /// The bytes that were looked for.
+    /// The number of bytes that were searched for.
     pub bytes: usize,
-    /// What of them is nowhere.
+    /// The contents that were not found.
     pub lost: Vec<String>,
-    /// What else is not as promised.
+    /// Other violations.
     pub wrong: Vec<String>,
 }
 
-/// A content without the carriage returns that conversions of line ends add and take away.
+/// The content without the carriage returns that line-ending conversion adds and removes.
 fn plain(content: &[u8]) -> Vec<u8> {
     let is_kept = |at: usize| content[at] != b'\r' || content.get(at + 1) != Some(&b'\n');
     (0..content.len()).filter(|at| is_kept(*at)).map(|at| content[at]).collect()
@@ -34,7 +35,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// All that is below a directory: files, and what refs lead to in repositories. Files of git's own count only if `git_too`.
+    /// Everything below a directory: files, and what is reachable in repositories. git's own files count only if `git_too`.
     fn below(world: &World, dir: &Path, git_too: bool) -> Self {
         let mut seen = Seen::default();
         let mut repositories = HashSet::new();
@@ -47,7 +48,7 @@ impl Seen {
                 }
             }
             if inside.ends_with("config") {
-                // git rewrites the file for every setting: what counts is what somebody has set.
+                // git rewrites the whole file for every setting, so only lines with a token from the plan count.
                 let lines = content.split(|byte| *byte == b'\n').filter(|line| line.windows(5).any(|word| word == b"token"));
                 seen.contents.extend(lines.map(|line| (line.to_vec(), inside.display().to_string())));
             } else if !content.is_empty() && !inside.ends_with(".git") {
@@ -60,7 +61,7 @@ impl Seen {
         seen
     }
 
-    /// What refs, HEAD, the index and the stash of a repository lead to.
+    /// Adds everything that is reachable from the refs, HEAD, the index and the stash of a repository.
     fn reachable(&mut self, world: &World, repository: &Path) {
         let script = format!(
             "cd '{}' && export GIT_DIR=. GIT_WORK_TREE=. && {{ {git} rev-list --objects --all $({git} rev-parse -q --verify HEAD) \
@@ -74,7 +75,7 @@ impl Seen {
         while let Some(line_end) = rest.iter().position(|byte| *byte == b'\n') {
             let head = String::from_utf8_lossy(&rest[..line_end]).into_owned();
             rest = &rest[line_end + 1..];
-            // The commit of a submodule, say, is not here.
+            // The object may be missing, for example the commit of a submodule.
             let [oid, kind, size] = head.split(' ').collect::<Vec<_>>()[..] else { continue };
             let size: usize = size.parse().unwrap();
             match kind {
@@ -87,19 +88,19 @@ impl Seen {
     }
 }
 
-/// The repository that a file is part of, from the outside: the nearest directory above with HEAD, objects and refs.
+/// The repository that a file belongs to: the nearest parent directory with HEAD, objects and refs.
 fn git_dir(path: &Path) -> Option<PathBuf> {
     let is_one = |dir: &&Path| dir.join("HEAD").exists() && dir.join("objects").is_dir() && dir.join("refs").is_dir();
     path.ancestors().skip(1).find(is_one).map(Path::to_owned)
 }
 
-/// What was recorded, moment by moment, less what the user removed.
+/// Everything that was recorded at any moment, without what the user removed.
 fn required(stage: &Stage<'_>) -> Seen {
     let mut required = Seen::default();
     let at = |name: &str| {
         let mut seen = Seen::below(&stage.world, &stage.out("snaps").join(name), false);
         let commits = fs::read_to_string(stage.out("snaps").join(format!("{name}.commits"))).unwrap_or_default();
-        // The first commit of the run is git-ralph's own: a start that is killed may make another one.
+        // git-ralph makes the first commit of the run, and a killed start may make another one.
         let commits = commits.lines().filter_map(|line| line.split_once(' ')).filter(|(_, subject)| !subject.contains("initial state"));
         seen.commits.extend(commits.map(|(oid, subject)| (oid.to_owned(), subject.to_owned())));
         seen
@@ -136,13 +137,13 @@ fn required(stage: &Stage<'_>) -> Seen {
     required
 }
 
-/// Whether an agent ended before a moment was recorded: snapshots are written in order.
+/// Whether the snapshot at the end of an agent was written before that of another moment.
 fn is_before(stage: &Stage<'_>, turn: usize, name: &str) -> bool {
     let written = |name: &str| fs::metadata(stage.out(&format!("snaps/{name}.stash"))).and_then(|meta| meta.modified()).unwrap();
     written(&format!("agent-{turn}")) < written(name)
 }
 
-/// Looks at everything.
+/// Checks everything.
 pub fn look(stage: &Stage<'_>, before: &Ending) -> Finding {
     let required = required(stage);
     let found = Seen::below(&stage.world, &stage.world.repo, true);
@@ -174,7 +175,7 @@ fn unearned(stage: &Stage<'_>) -> Vec<String> {
     landed.filter(|landed| !earned.contains(landed)).map(|landed| format!("story and attempt {landed} landed unearned")).collect()
 }
 
-/// Refs and stash entries of the user's that are not what the user last made of them. A branch that an agent moved on may be further.
+/// Refs and stash entries of the user that differ from the user's last version. A branch that an agent advanced may be ahead.
 fn refs(stage: &Stage<'_>) -> Vec<String> {
     let read = |name: &str, kind: &str| fs::read_to_string(stage.out(&format!("snaps/{name}.{kind}"))).unwrap_or_default();
     let parse = |text: &str| -> BTreeMap<String, String> {
@@ -205,14 +206,14 @@ fn refs(stage: &Stage<'_>) -> Vec<String> {
     wrong
 }
 
-/// How the run has ended: after an abort everything is as before the start, after a cleanup the work is there.
+/// Checks how the run ended: after an abort everything is as before the start, after a cleanup the work is in the work tree.
 fn ending(stage: &Stage<'_>, before: &Ending) -> Vec<String> {
     let last = stage.plan.steps.last().map(|step| step.command);
     let events = stage.events();
     let Some(over) = events.last().map(|event| event["event"].clone()) else { return Vec::new() };
     let user_came = stage.moments.iter().skip(1).any(|(_, by_user)| *by_user);
     if over == "aborted" && !user_came {
-        // Branches that the agents made stay, and those of the user's are looked at above.
+        // Branches made by agents remain; `refs` checks those of the user.
         let differences = Ending::of_the_users(&stage.world).differences(before);
         return differences.into_iter().filter(|text| !text.starts_with("branches ")).collect();
     }
@@ -222,7 +223,7 @@ fn ending(stage: &Stage<'_>, before: &Ending) -> Vec<String> {
     Vec::new()
 }
 
-/// The file that the last landed attempt wrote is in the work tree.
+/// Checks that the file written by the last landed attempt is in the work tree.
 fn landed_work(stage: &Stage<'_>, events: &[serde_json::Value]) -> Vec<String> {
     if events.iter().any(|event| event["event"] == "undone") {
         return Vec::new();

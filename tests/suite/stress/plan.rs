@@ -1,10 +1,10 @@
-//! From a seed to a plan: what the user and the agents do, when what is killed, and how the run ends. Nothing here touches a disk.
+//! Generates a plan from a seed: the actions of the user and the agents, the kills, and how the run ends. Pure.
 
 use std::fmt;
 
 use super::deeds::{DEEDS, Who, is_favoured, is_on};
 
-/// One thing that somebody does, as shell words.
+/// One action, as a shell script.
 #[derive(Debug)]
 pub struct Deed {
     pub name: &'static str,
@@ -16,48 +16,48 @@ pub struct Deed {
 pub enum Verdict {
     Complete,
     Failed,
-    /// It ends without a word.
+    /// It ends without a promise.
     Vanished,
-    /// It ends with exit status 1 and without a word.
+    /// It ends with exit status 1 and without a promise.
     Broken,
-    /// It promises, then ends with exit status 1.
+    /// It prints a promise, then ends with exit status 1.
     CompleteButBroken,
     /// It is killed by a signal.
     Killed,
 }
 
-/// What one agent process does, whichever story it is given.
+/// The actions of one agent process, whichever story it gets.
 #[derive(Debug)]
 pub struct Attempt {
     pub deeds: Vec<Deed>,
-    /// The agent kills git-ralph after so many deeds.
+    /// The agent kills git-ralph after this many actions.
     pub kills_after: Option<usize>,
     /// The gate kills git-ralph.
     pub gate_kills: bool,
     pub verdict: Verdict,
 }
 
-/// Where a command is disturbed: always by a count or an event, never by time.
+/// Where a command is disturbed; always determined by a count or an event, never by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
     /// git-ralph is killed just before its n-th git call.
     RalphBefore(usize),
     /// git-ralph is killed just after its n-th git call.
     RalphAfter(usize),
-    /// git-ralph is killed at the first git call after this event was written to the journal.
+    /// git-ralph is killed at the first git call after this event is in the journal.
     RalphAtEvent(&'static str),
-    /// The same, and the journal ends with the beginning of another line.
+    /// As `RalphAtEvent`, and the journal also ends with part of another line.
     RalphInJournal(&'static str),
-    /// The n-th git process is killed before it did anything.
+    /// The n-th git process is killed before it does anything.
     GitBefore(usize),
-    /// The n-th git process is killed after it did its work.
+    /// The n-th git process is killed after it has done its work.
     GitAfter(usize),
 }
 
 /// A git-ralph command of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `start`, or `resume` if there is a run.
+    /// `start`, or `resume` if a run is open.
     Work,
     Undo,
     Cleanup,
@@ -65,7 +65,7 @@ pub enum Command {
     Abort,
 }
 
-/// The user does something, then types a command, which may be killed.
+/// The user performs actions, then types a command, which may be killed.
 #[derive(Debug)]
 pub struct Step {
     pub user: Vec<Deed>,
@@ -77,12 +77,12 @@ pub struct Step {
 pub struct Plan {
     pub seed: u64,
     pub stories: u64,
-    /// What the user has lying about before the start.
+    /// The user's actions before the start.
     pub before: Vec<Deed>,
     pub attempts: Vec<Attempt>,
-    /// The last one is not killed: the run has ended then.
+    /// The last step is not killed, so the run ends with it.
     pub steps: Vec<Step>,
-    /// What the user does when all is over.
+    /// The user's actions after the end of the run.
     pub after: Vec<Deed>,
 }
 
@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-/// A small generator of random numbers (SplitMix64): the same everywhere, for ever.
+/// A small random number generator (SplitMix64), so that a seed always gives the same plan.
 struct Dice {
     state: u64,
     tokens: u64,
@@ -139,7 +139,7 @@ impl Dice {
         &from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
-    /// Up to `most` deeds. What is switched off is drawn all the same and then left out, so that the rest of the plan stays as it is.
+    /// Up to `most` actions. Those that are switched off are drawn and then left out, so that the rest of the plan does not change.
     fn deeds(&mut self, who: Who, most: u64) -> Vec<Deed> {
         let known: Vec<_> = DEEDS.iter().filter(|deed| deed.by.contains(&who)).collect();
         let mut drawn = Vec::new();
@@ -153,13 +153,12 @@ impl Dice {
         drawn
     }
 
-    /// In a third of all cases the user does nothing.
+    /// The actions of the user; none in a third of all cases.
     fn user(&mut self) -> Vec<Deed> {
         self.deeds(Who::User, 2)
     }
 
-    /// Fills in a template: `$F` and `$G` are files, `$N` a new one, `$I` an ignored one, `$B` a branch, `$T` and `$U` contents that nobody
-    /// else writes.
+    /// Fills in a template: `$F` and `$G` are files, `$N` a new one, `$I` an ignored one, `$B` a branch, `$T` and `$U` unique contents.
     fn fill_in(&mut self, name: &'static str, template: &str) -> Deed {
         const FILES: [&str; 6] = ["a", "b", "c.txt", "d.crlf", "sub/e", "sub/deep/f"];
         let values = [

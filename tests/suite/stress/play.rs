@@ -1,4 +1,4 @@
-//! From a plan to real processes: the repository, the agents, the user, the kills. Leaves behind what the oracle looks at.
+//! Plays a plan with real processes: the repository, the agents, the user, the kills. Records what the oracle checks.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::kill_matrix::scene::{copy, in_memory};
 use crate::kill_matrix::stand_in::{self, Mode};
 use crate::support::{World, which};
 
-/// What the scripts of user and agents have in common. `$OUT` is the directory that all that is written down goes to.
+/// Shell functions that the scripts of the user and of the agents share. `$OUT` is the directory for all records.
 ///
-/// `snap` writes down what there is: the files, the index, and what decides over git; the commits; refs and stash. A deed that is not
-/// possible is left out: what counts is what there is afterwards.
+/// `snap` records the current state: the files, the index and the files that control git; the commits; refs and stash. Actions that fail
+/// are ignored, because only the resulting state counts.
 const LIBRARY: &str = r#"
 export GIT_EDITOR=true
 put() {
@@ -52,7 +52,7 @@ end() {
 }
 "#;
 
-/// The repository that every plan starts from: two branches beside the original, two tags, ignored names.
+/// Creates the repository that every plan starts from: two branches beside the original one, two tags, and ignored names.
 const REPOSITORY: &str = "
 git init -q -b main; rm -rf .git/hooks/*
 git config user.name Test; git config user.email test@example.com; git config gc.auto 0
@@ -67,17 +67,17 @@ git tag -a -m v1 v1; git tag v2 side";
 pub struct Stage<'a> {
     pub plan: &'a Plan,
     pub world: World,
-    /// Holds the repository.
+    /// The temporary directory of the repository.
     _memory: TempDir,
-    /// What happened, for whoever has to understand a loss.
+    /// What happened, to explain a loss.
     pub told: String,
     pub kills: usize,
-    /// The names of the recorded moments, in order; `true` where the user did something between this one and the one before.
+    /// The names of the recorded moments, in order; `true` if the user acted between the previous moment and this one.
     pub moments: Vec<(String, bool)>,
 }
 
 impl<'a> Stage<'a> {
-    /// Makes the repository and everything that the user has lying about.
+    /// Creates the repository and performs the user's actions before the start.
     pub fn new(plan: &'a Plan) -> Self {
         let memory = in_memory();
         let mut world = World::empty();
@@ -102,7 +102,7 @@ impl<'a> Stage<'a> {
         self.world.outside("out").join(name)
     }
 
-    /// Copies the repository and all that was recorded to where somebody can look at it.
+    /// Copies the repository and all records to a directory for inspection.
     pub fn keep(&self, to: &Path) {
         copy(&self.world.repo, &to.join("repo"));
         copy(&self.out(""), &to.join("out"));
@@ -127,13 +127,13 @@ impl<'a> Stage<'a> {
         path.exists().then_some(path)
     }
 
-    /// Its whole lines.
+    /// The events in the complete lines of the journal.
     pub fn events(&self) -> Vec<serde_json::Value> {
         let text = self.journal().map(|path| fs::read(path).unwrap()).unwrap_or_default();
         text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// Whether there is no run any more, or never was one.
+    /// Whether no run is open.
     pub fn is_over(&self) -> bool {
         self.events().last().is_none_or(|event| event["event"] == "finished" || event["event"] == "aborted")
     }
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The user does something; what there is before and afterwards is written down.
+    /// Performs actions of the user, and records the state before and after them.
     fn user(&mut self, deeds_of_user: &[Deed], name: &str) {
         if !deeds_of_user.is_empty() {
             self.snap(&format!("{name}-found"), false);
@@ -170,7 +170,7 @@ impl<'a> Stage<'a> {
         if fired && matches!(step.kill, Some(Kill::RalphInJournal(_))) {
             self.tear();
         }
-        // A refusal is no failure: there may be nothing to undo, nothing to finish, or something to resume first.
+        // A refusal is not a failure: there may be nothing to undo or to finish, or a run to resume first.
         if fired || matches!(code, 0..=2 | -9) { Ok(()) } else { Err(format!("{:?} ends with {code}", step.command)) }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Leaves the beginning of a journal line, as a process does that is killed while it writes one.
+    /// Appends the beginning of a journal line, as a process leaves it that is killed while writing.
     fn tear(&self) {
         if let Some(path) = self.journal() {
             fs::OpenOptions::new().append(true).open(path).unwrap().write_all(b"{\"at\":\"20").unwrap();
@@ -206,8 +206,8 @@ impl<'a> Stage<'a> {
         output.code
     }
 
-    /// The last command was refused: only a cleanup that conflicts with a moved original may be, or one that finds HEAD elsewhere while
-    /// an attempt is still to be judged. The user does what the hint says.
+    /// Follows the hint after the last command was refused. Only two refusals are allowed: a cleanup that conflicts with a moved original
+    /// branch, and one that finds HEAD elsewhere while an attempt still has to be judged.
     fn give_in(&mut self) -> Result<(), String> {
         if self.told.contains("git ralph resume work   if the agent switched branches") {
             self.ralph(Command::Work);
@@ -230,7 +230,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The agent of all stories: each process of it takes its turn in the plan; those after the last one do their work without mischief.
+/// The agent of all stories. Each process takes the next attempt of the plan; later processes only do their work.
 fn agent(out: &str, attempts: &[Attempt]) -> String {
     let mut script =
         format!(". {out}/library\nturn=0; until mkdir {out}/turns/$turn 2>/dev/null; do turn=$((turn+1)); done\ncase $turn in\n");
@@ -267,7 +267,7 @@ fn ending(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The files of a directory, with their contents; links and special files are no contents.
+/// Visits the files of a directory with their contents; links and special files are left out.
 pub fn files(dir: &Path, visit: &mut dyn FnMut(&Path, Vec<u8>)) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.map(Result::unwrap) {

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistyped_word_is_put_right_in_the_line_that_was_typed() {
+    fn a_mistyped_word_is_corrected_in_the_line_that_was_typed() {
         let problem = Problem::fatal("there is no change 'wrok'").hint("git ralph list").mistyped("wrok", Some("work"));
         let hints = |line: &str| problem.hints(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(hints("start wrok --only a;b -- ./agent wrok"), ["git ralph start work --only 'a;b' -- ./agent wrok"]);

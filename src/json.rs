@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_found_and_what_is_not_is_not() {
+    fn existing_entries_are_found_and_missing_ones_are_not() {
         let mut outline = Outline::default();
         let line = outline.parse(r#" {"a":{"b":"x\ny","n":12,"l":[1,"two",{}],"t":true},"a2":[],"dup":1,"dup":2} "#).unwrap();
         assert_eq!(line.text_at(&["a", "b"]).as_deref(), Some("x\ny"));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_skipped_whatever_it_holds() {
+    fn unwanted_members_are_skipped_whatever_they_hold() {
         let line =
             " [ {\"a\" : \"}]\\\"{\" , \"b\":[[\"]\"],{\"a\":1}] ,\"\\u0061c\":-1.5e3,\"d\":null , \"e\" : { } },[ ],true , \"x\" ] ";
         let mut items = Vec::new();

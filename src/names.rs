@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_own_is_not_ours() {
+    fn refs_of_others_are_not_ours() {
         let names = names();
         for name in ["refs/heads/ralph/work", "refs/heads/main", "refs/ralph/working/base", "refs/ralph/work", "refs/ralph/work/strange"] {
             assert_eq!(names.kind(name), None, "{name}");

@@ -33,7 +33,7 @@ pub fn said(near: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn only_what_is_near_is_suggested() {
+    fn only_similar_names_are_suggested() {
         let known = || ["verify", "title", "after"].into_iter();
         assert_eq!(super::to("verfy", known()), Some("verify"));
         assert_eq!(super::to("tilte", known()), Some("title"));

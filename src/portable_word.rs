@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_encoded_is_refused() {
+    fn text_that_is_not_encoded_is_refused() {
         for word in ["%2", "a%", "%zz", "%+1"] {
             assert!(decoded(word.as_ref()).is_err(), "{word}");
         }

@@ -131,7 +131,7 @@ mod tests {
     use std::os::unix::fs::FileTypeExt;
 
     #[test]
-    fn what_cannot_be_renamed_is_copied_with_its_modes_links_and_times() {
+    fn files_that_cannot_be_renamed_are_copied_with_modes_links_and_times() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("sub")).unwrap();

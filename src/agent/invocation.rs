@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn model_and_own_arguments_come_before_what_must_be_last() {
+    fn model_and_own_arguments_come_before_arguments_that_must_be_last() {
         let args = [("ralph.codex.args", "-c"), ("ralph.codex.args", "x=1")];
         let words = words("codex", Some("gpt-5"), &args);
         assert_eq!(words[words.len() - 5..], ["--model", "gpt-5", "-c", "x=1", "-"]);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_of_ones_own_is_used_and_told_how_to_end() {
+    fn a_custom_prompt_template_is_used_and_gets_the_instructions_for_the_promise() {
         let text = render_with(None, None, Some("Do {{ story.title }} ({{ attempt }}).\n")).unwrap();
         assert!(text.starts_with("Do Add the column (2).\n\n## The end\n"), "{text}");
         let text = render_with(None, None, Some("{{ promise }}\nGo.")).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_adds_up_and_stays_unknown_where_nothing_was_said() {
+    fn usage_adds_up_and_stays_unknown_where_none_is_reported() {
         let priced = Usage { input: 10, output: 5, cost: Cost::dollars(0.5), ..Usage::default() };
         let free = Usage { input: 1, output: 1, ..Usage::default() };
         assert_eq!(free.plus(&free).cost, None);

@@ -381,7 +381,7 @@ mod tests {
 
     /// A time with a zone is the same moment wherever the machine is; one without is in the machine's zone.
     #[test]
-    fn a_zone_that_is_told_is_never_lost_and_one_that_is_not_told_is_the_machines() {
+    fn a_given_time_zone_is_never_lost_and_a_missing_one_is_that_of_the_machine() {
         // Tuesday evening in New York is Wednesday morning in Tokyo.
         let (new_york, tokyo) = ("2026-11-17T19:30:00[America/New_York]", "2026-11-18T09:30:00[Asia/Tokyo]");
         let same = [

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_a_star_is_short_and_within_the_sentence() {
+    fn a_star_matches_only_short_text_within_the_sentence() {
         assert_eq!(class_of("You've hit your Opus limit · resets 3pm"), Some(Limit));
         assert_eq!(class_of("You've hit your head. There is no limit to what can go wrong"), None);
         assert_eq!(class_of(&format!("You've hit your {} limit", "very ".repeat(10))), None);

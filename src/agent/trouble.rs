@@ -218,7 +218,7 @@ mod tests {
 
     /// git-ralph must not wait for any of these: a wait costs no retry.
     #[test]
-    fn what_only_sounds_like_a_usage_limit_is_none() {
+    fn text_that_only_sounds_like_a_usage_limit_is_none() {
         let table = [
             (Some(429), "API Error: Server is temporarily limiting requests (not your usage limit)", "unavailable"),
             (None, "API Error: Server is temporarily limiting requests (not your usage limit) · Rate limited", "unavailable"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_event_of_a_client_says_counts_where_its_sentence_says_nothing_else() {
+    fn the_event_of_a_client_decides_unless_its_sentence_says_otherwise() {
         let now: Zoned = "2026-11-16T00:05:00[UTC]".parse().unwrap();
         let clues = Clues { retries: 0, resets: Some("2026-11-16T03:00:00Z".parse().unwrap()), worked: true };
         let is_limit = |message: &str| matches!(Fault::new(None, message).trouble(&clues, &now), Trouble::Limit { resets: Some(_), .. });

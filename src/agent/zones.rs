@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_zone_is_not_taken_for_ordinary_words_and_the_other_way_round() {
+    fn time_zones_and_ordinary_words_are_not_mistaken_for_each_other() {
         let now: Zoned = "2026-11-16T00:05:00[Asia/Tokyo]".parse().unwrap();
         for text in ["XYZ", "(Mars/Olympus)", "(soon", "(weekly limit)", "Nowhere/Else", "Martian time", "GMT+99", "7", "UTC+2+3"] {
             assert_eq!(zone_at(text, &now), Found::Unknown, "{text}");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_listed_with_its_layer() {
+    fn a_setting_is_listed_with_its_layer() {
         let (_, list) = listed(&[
             ("global", "ralph.verify", "a"),
             ("local", "ralph.verify", "b"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_reads_is_named_with_what_may_be_meant() {
+    fn an_unknown_key_is_reported_with_a_suggestion() {
         let (git, _) = listed(&[("local", "ralph.maxretires", "3"), ("local", "ralph.mine.cmd", "x"), ("local", "color.ui", "auto")]);
         let found: Vec<_> = unknown_entries(&git).map(|(entry, near)| (entry.key.as_str(), near)).collect();
         assert_eq!(found, [("ralph.maxretires", Some("ralph.maxRetries"))]);

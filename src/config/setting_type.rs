@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_from_what_is_out_of_range() {
+    fn text_that_is_not_a_number_is_distinguished_from_a_number_out_of_range() {
         for (text, least, expected) in [
             ("many", 0, "'many' is not a whole number"),
             ("", 0, "'' is not a whole number"),

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_checkout_writes_follows_attributes_then_configuration() {
+    fn a_checkout_follows_attributes_then_configuration() {
         let none = Conversion::default();
         let auto = Conversion { automatic: Some(LineEnds::CrLf), ..none };
         let input = Conversion { automatic: Some(LineEnds::Lf), crlf_in_texts: true, attributes: false };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_notes_about_files_is_no_difference_and_what_is_staged_is_one() {
+    fn file_times_in_an_index_are_no_difference_and_staged_content_is_one() {
         let deep = "d".repeat(LONGEST);
         for id_length in ID_LENGTHS {
             for version in 2..=4 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_the_same_only_byte_for_byte() {
+    fn unreadable_indexes_are_equal_only_byte_for_byte() {
         let split = |time| index(2, 20, time, &[("a", 1)], b"link\0\0\0\x00");
         assert!(stage_the_same(&split(1), &split(1)));
         assert!(!stage_the_same(&split(1), &split(2)));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_are_told_apart_and_cut() {
+    fn patches_are_separated_and_cut() {
         let (a, b) = ("a".repeat(40), "b".repeat(40));
         let text = format!("{a}\n1\t0\tf\n-\t-\tpicture\n\ndiff --git a/f b/f\n@@ -0,0 +1 @@\n+{b}\n{b}\n");
         let patches = read(&["a", "b"], &text, 2);

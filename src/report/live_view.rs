@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_shown_with_its_limit_and_the_rest_is_estimated_from_what_is_done() {
+    fn silence_is_shown_with_its_limit_and_the_remaining_time_is_estimated_from_done_stories() {
         let now = Instant::now();
         let mut view = at_work(now, "Second");
         let shown = |view: &LiveView, now| text(view, 100, now, Timestamp::UNIX_EPOCH);

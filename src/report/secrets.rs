@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_like_a_secret_is_masked() {
+    fn words_that_begin_like_a_secret_are_masked() {
         for (prefix, alphabet, least) in PREFIXES {
             let body = secret("", (*least).max(24));
             let body = if matches!(alphabet, Upper) { body.to_uppercase() } else { body };

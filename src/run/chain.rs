@@ -85,7 +85,7 @@ mod tests {
     const TEXTS: [&str; 3] = ["{\"seq\":1}", "{\"seq\":2}", "{\"seq\":3}"];
 
     #[test]
-    fn lines_are_believed_in_their_order_only() {
+    fn lines_are_accepted_in_their_order_only() {
         let all = lines([7; 32], &TEXTS);
         assert_eq!(all[0].iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(believed([7; 32], &all), 3);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_line_is_its_event() {
+    fn a_line_without_its_digest_is_the_event() {
         let mut line = lines([1; 32], &["{\"a\":\"b\"}"]).remove(0);
         assert!(take_mac(&mut line).is_some());
         assert_eq!(line, b"{\"a\":\"b\"}");

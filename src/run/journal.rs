@@ -384,7 +384,7 @@ mod tests {
     const EVENT: &str = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"run-resumed\"}\n";
 
     #[test]
-    fn what_was_written_behind_a_hole_is_cut_off_with_it() {
+    fn lines_after_a_hole_are_cut_off_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         fs::write(&path, format!("{EVENT}{{\"seq\":2,\0\0\0\"}}\n{EVENT}{EVENT}")).unwrap();

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_a_run_offers_what_is_left_of_attempts_and_starts_none() {
+    fn closing_a_run_offers_the_remaining_steps_of_attempts_and_starts_none() {
         let story: StoryId = "a".parse().unwrap();
         let id = || story.clone();
         let started =

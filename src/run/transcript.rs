@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_when_they_are_whole_and_the_last_one_at_the_end() {
+    fn lines_are_delivered_when_they_are_complete_and_the_last_one_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stdout");
         let mut file = File::create(&path).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structured_stream_that_grows_is_told_as_what_was_said_and_done() {
+    fn a_growing_structured_stream_is_shown_as_text_and_tool_calls() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stdout");
         let mut file = File::create(&path).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_client_that_was_to_print_structure_is_told_at_the_end() {
+    fn plain_text_of_a_client_with_a_structured_format_is_reported_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stdout");
         std::fs::write(&path, "not logged in\nrun /login\n").unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_told_in_pieces() {
+    fn an_endless_line_is_delivered_in_pieces() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stdout");
         std::fs::write(&path, "x".repeat(200_000)).unwrap();

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_joined_is_read_again() {
+    fn joined_fields_are_split_again() {
         for list in [vec!["a"], vec!["a", "b c"], vec!["644", "a", "755", "b"], vec!["", "", "x", ""]] {
             let bytes = joined(&list);
             let read: Vec<String> = fields(&bytes).map(|field| String::from_utf8_lossy(field).into_owned()).collect();

@@ -130,7 +130,7 @@ fn a_promise_before_a_failing_or_killed_command_does_not_count() {
 }
 
 #[test]
-fn what_a_blocked_agent_needs_is_in_the_events() {
+fn the_needs_of_a_blocked_agent_are_in_the_events() {
     let world = World::new();
     world.stories(1, "");
     world.agent("echo '<promise>BLOCKED: a key for the API</promise>'");
@@ -177,7 +177,7 @@ fn an_agent_that_lingers_after_its_promise_is_ended_and_counts() {
 }
 
 #[test]
-fn an_agent_that_takes_too_long_is_ended_and_told_so() {
+fn an_agent_that_takes_too_long_is_ended_and_the_next_prompt_says_so() {
     let world = World::new();
     world.stories(1, "");
     world.agent("test $RALPH_ATTEMPT -ge 2 && { echo '<promise>COMPLETE</promise>'; exit; }; while :; do echo busy; sleep 0.1; done");
@@ -205,7 +205,7 @@ fn an_agent_that_ignores_term_is_killed_and_nothing_of_it_is_left() {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 #[test]
-fn what_a_successful_agent_leaves_running_is_ended_and_said() {
+fn processes_that_a_successful_agent_leaves_running_are_ended_and_reported() {
     let world = World::new();
     world.stories(1, "");
     let pid = world.outside("pid");
@@ -238,7 +238,7 @@ fn survivors(world: &World) -> Vec<String> {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session and its environment")]
 #[test]
-fn an_orphan_that_cleared_its_environment_is_ended_and_said() {
+fn an_orphan_that_cleared_its_environment_is_ended_and_reported() {
     let world = World::new();
     world.stories(1, "");
     let pid = world.outside("pid");
@@ -315,7 +315,7 @@ fn an_orphan_of_a_gate_is_ended_before_the_landing() {
 }
 
 #[test]
-fn a_process_that_was_there_before_the_loop_is_let_live() {
+fn a_process_from_before_the_loop_is_left_alone() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
@@ -328,7 +328,7 @@ fn a_process_that_was_there_before_the_loop_is_let_live() {
 }
 
 #[test]
-fn a_prompt_that_is_never_read_blocks_nobody() {
+fn a_prompt_that_is_never_read_blocks_nothing() {
     let world = World::new();
     world.change("work", &format!("[[story]]\nid = '1'\nprompt = '''{}'''\n", "x".repeat(1_000_000)));
     world.agent(COMPLETE);
@@ -410,7 +410,7 @@ fn limits_without_measure_are_no_panic() {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 #[test]
-fn what_a_gate_leaves_running_is_ended_before_the_landing() {
+fn processes_that_a_gate_leaves_running_are_ended_before_the_landing() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);

@@ -36,7 +36,7 @@ fn the_tutorial_goes_as_it_is_shown() {
 }
 
 #[test]
-fn the_commands_that_bring_work_back_can_be_typed_in_their_order() {
+fn the_commands_that_recover_work_can_be_typed_in_their_order() {
     let mut world = World::new();
     world.set_env("EDITOR", "true");
     world.change("greeter", "max-retries = 1\n[[story]]\nid = \"name\"\n");

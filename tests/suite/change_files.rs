@@ -71,7 +71,7 @@ fn a_change_name_that_is_not_one_safe_ref_component_is_fatal() {
 }
 
 #[test]
-fn a_mistyped_change_is_answered_with_the_nearest() {
+fn a_mistyped_change_gets_the_nearest_name_as_a_hint() {
     let world = World::new();
     world.stories(1, "");
     world

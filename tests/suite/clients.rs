@@ -51,7 +51,7 @@ fn every_known_client_is_called_so_that_it_works_alone_and_lands_a_story() {
 }
 
 #[test]
-fn with_no_agent_configured_the_first_known_one_is_used_and_said() {
+fn with_no_agent_configured_the_first_known_one_is_used_and_reported() {
     let world = World::new();
     world.stories(1, "");
     world.program("claude", &format!("{WORK}; {}", replay("claude-success")));
@@ -171,7 +171,7 @@ fn a_limit_without_a_time_is_tried_again_after_the_configured_pause() {
 }
 
 #[test]
-fn a_client_that_reports_its_limit_for_ever_ends_the_loop_after_thirty_waits_and_a_resume_tries_again() {
+fn a_client_that_always_reports_its_limit_ends_the_loop_after_thirty_waits_and_a_resume_tries_again() {
     let world = World::new();
     world.stories(1, "");
     world.program("gemini", &format!("{WORK}; echo x >>../calls; {}", replay("gemini-quota")));
@@ -230,7 +230,7 @@ fn a_wait_can_be_stopped_and_goes_on_after_a_stop_or_a_kill() {
 }
 
 #[test]
-fn a_budget_holds_over_the_whole_run_and_cost_is_told_a_story() {
+fn a_budget_applies_to_the_whole_run_and_cost_is_reported_per_story() {
     let world = World::new();
     world.stories(3, "");
     world.program("claude", &format!("{WORK}; {}", replay("claude-success")));
@@ -270,7 +270,7 @@ fn an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goe
 }
 
 #[test]
-fn a_budget_that_cannot_be_kept_is_said() {
+fn a_budget_that_cannot_be_enforced_is_reported() {
     let world = World::new();
     world.stories(1, "max-cost = 2.5\n");
     world.program("codex", &format!("{WORK}; {}", replay("codex-success")));
@@ -313,7 +313,7 @@ fn learnings_outlive_a_rollback_and_reach_the_next_attempt_and_story() {
 }
 
 #[test]
-fn a_prompt_template_of_ones_own_is_used_and_a_broken_one_is_noticed_first() {
+fn a_custom_prompt_template_is_used_and_a_broken_one_is_reported_first() {
     let world = World::new();
     world.stories(1, "context = \"Mind the gap.\"\n");
     world.agent(crate::support::COMPLETE);
@@ -380,7 +380,7 @@ fn whatever_an_agent_makes_of_the_learnings_is_no_reason_to_stop() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_of_ours_keeps_nobody_waiting() {
+fn a_fifo_in_place_of_one_of_our_files_does_not_block() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!(
@@ -439,7 +439,7 @@ fn another_agent_does_not_wait_for_the_limit_of_the_first() {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 #[test]
-fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
+fn processes_of_a_killed_run_are_ended_before_the_next_attempt() {
     let world = World::new();
     world.stories(1, "");
     // The descriptors are closed, so the process inherits the mark in the environment but not the lock.
@@ -455,7 +455,7 @@ fn what_a_killed_run_left_running_is_ended_before_the_next_attempt() {
 }
 
 #[test]
-fn what_an_agent_used_before_its_watcher_was_killed_counts_for_the_budget() {
+fn usage_from_before_git_ralph_was_killed_counts_for_the_budget() {
     let world = World::new();
     world.stories(1, "");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-success.stdout");

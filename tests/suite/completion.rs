@@ -113,7 +113,7 @@ fn the_repository_is_found_from_subdirectories_work_trees_and_git_dir() {
 }
 
 #[test]
-fn nothing_that_is_broken_says_anything() {
+fn broken_files_print_nothing_in_completion() {
     let world = World::new();
     world.change("broken", "[[[");
     world.write(".git/ralph/runs/torn/1/journal.jsonl", "no event\nand another\n");

@@ -183,7 +183,7 @@ fn deaf_to(status: &str) -> [u64; 2] {
 }
 
 #[test]
-fn what_a_test_starts_ignores_and_blocks_no_signal() {
+fn programs_started_by_tests_ignore_and_block_no_signal() {
     let world = World::new();
     let status = world.command("cat", &["/proc/self/status"]).output().unwrap();
     assert_eq!(deaf_to(&String::from_utf8_lossy(&status.stdout)), [0, 0]);
@@ -199,12 +199,12 @@ fn what_a_test_starts_ignores_and_blocks_no_signal() {
 }
 
 #[test]
-fn who_starts_the_tests_may_ignore_signals() {
+fn tests_pass_even_if_their_parent_ignores_signals() {
     let tests = [
-        "ctrl_c::what_a_test_starts_ignores_and_blocks_no_signal",
+        "ctrl_c::programs_started_by_tests_ignore_and_block_no_signal",
         "ctrl_c::one_ctrl_c_ends_the_agent_rolls_back_and_exits_130",
         "ctrl_c::sigterm_and_sighup_stop_cleanly",
-        "prompts::ctrl_c_before_the_terminal_listens_is_heard_too",
+        "prompts::ctrl_c_that_arrives_as_a_signal_ends_a_question_too",
     ];
     let script = "trap '' INT HUP TERM QUIT TSTP TTIN TTOU USR1; exec \"$0\" --exact \"$@\"";
     let mut shell = program_from_scratch("sh");

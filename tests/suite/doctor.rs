@@ -14,7 +14,7 @@ fn healthy() -> World {
 }
 
 #[test]
-fn a_healthy_repository_is_green_and_a_start_works() {
+fn a_healthy_repository_passes_every_check_and_a_start_works() {
     let world = healthy();
     let text = world.ralph(&["doctor"]).code(0).stdout;
     for line in [
@@ -36,7 +36,7 @@ fn a_healthy_repository_is_green_and_a_start_works() {
 
 /// Each case breaks a healthy repository; `doctor` reports the problem and the fix, and `start` fails too.
 #[test]
-fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
+fn doctor_reports_every_problem_that_would_stop_a_start_with_its_fix() {
     type Harm<'a> = &'a dyn Fn(&World);
     let cases: &[(&str, Harm<'_>, &str, &str)] = &[
         (
@@ -88,7 +88,7 @@ fn whatever_would_stop_a_start_is_red_with_what_mends_it() {
 }
 
 #[test]
-fn what_checkpoints_do_about_hooks_and_signing_is_said() {
+fn doctor_reports_whether_checkpoints_use_hooks_and_signing() {
     let world = healthy();
     world.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
     fs::set_permissions(world.path(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -111,7 +111,7 @@ fn what_checkpoints_do_about_hooks_and_signing_is_said() {
 }
 
 #[test]
-fn a_gate_whose_program_is_missing_is_red() {
+fn a_gate_whose_program_is_missing_fails() {
     let world = healthy();
     world.stories(1, "verify = ['./check.sh --fast', 'cd . && true', 'FOO=1 true']");
     world.ralph(&["doctor"]).code(1).says("'./check.sh --fast': there is no './check.sh'");
@@ -121,7 +121,7 @@ fn a_gate_whose_program_is_missing_is_red() {
 }
 
 #[test]
-fn an_old_git_a_missing_identity_and_no_repository_are_told() {
+fn an_old_git_a_missing_identity_and_no_repository_are_reported() {
     let world = healthy();
     world.fake_git("test \"$*\" = --version && { echo git version 2.20.1; exit; }");
     world.ralph(&["doctor"]).code(1).says("git version 2.20.1, git 2.39 or later is needed").says("; lacks core.fsync, which");
@@ -152,7 +152,7 @@ fn an_open_run_and_a_mistyped_setting_are_notes() {
 }
 
 #[test]
-fn completion_that_setup_installs_is_green() {
+fn completion_that_setup_installs_passes_the_check() {
     let world = healthy();
     world.ralph(&["doctor"]).code(0).says("not installed for").says("fix: git ralph setup");
     world.ralph(&["setup"]).code(0);

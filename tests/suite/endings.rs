@@ -216,7 +216,7 @@ fn status_names_the_runs_where_several_are_open() {
 }
 
 #[test]
-fn stop_takes_the_question_back_and_leaves_the_run_open() {
+fn stop_withdraws_the_question_and_leaves_the_run_open() {
     let world = half_failing();
     let screen = on_screen(&world);
     screen.wait_for("What now?");
@@ -298,7 +298,7 @@ fn a_stop_during_the_last_story_ends_a_run_that_is_done() {
 
 #[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees that a process has ended although its parent has not reaped it")]
-fn a_question_that_was_taken_back_leaves_no_trace_in_status() {
+fn a_withdrawn_question_leaves_no_trace_in_status() {
     let world = half_failing();
     for signal in ["TERM", "KILL"] {
         let screen = if signal == "TERM" { on_screen(&world) } else { Screen::new(&world, &["finish"]) };
@@ -348,7 +348,7 @@ fn a_loop_ends_with_a_summary_that_log_and_status_repeat() {
 }
 
 #[test]
-fn a_summary_has_cost_and_tokens_where_the_agent_tells_them() {
+fn a_summary_has_cost_and_tokens_if_the_agent_reports_them() {
     let world = World::new();
     world.stories(1, "");
     let usage = r#""total_cost_usd":0.25,"usage":{"input_tokens":1000,"output_tokens":500}"#;
@@ -359,7 +359,7 @@ fn a_summary_has_cost_and_tokens_where_the_agent_tells_them() {
 }
 
 #[test]
-fn what_to_do_with_a_finished_run_is_the_last_thing_said() {
+fn the_next_command_for_a_finished_run_is_printed_last() {
     for (mode, command) in [("cleanup", "git status"), ("keep", "git switch main && git merge ralph/work")] {
         let world = World::new();
         world.stories(1, "");
@@ -546,7 +546,7 @@ fn log_all_graph_shows_only_the_commits_of_the_user_and_of_the_run() {
 }
 
 #[test]
-fn what_an_agent_deletes_and_collects_comes_back_in_every_loop_and_with_many_branches() {
+fn refs_deleted_and_objects_collected_by_an_agent_are_restored_in_every_loop_and_with_many_branches() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -575,7 +575,7 @@ fn what_an_agent_deletes_and_collects_comes_back_in_every_loop_and_with_many_bra
 }
 
 #[test]
-fn a_story_that_was_skipped_is_told_and_a_run_without_it_is_not_partial() {
+fn a_skipped_story_is_reported_and_a_run_without_it_is_not_partial() {
     let world = half_failing();
     world.start(&[]).code(1);
     world.ralph(&["skip", "2"]).code(0);
@@ -585,7 +585,7 @@ fn a_story_that_was_skipped_is_told_and_a_run_without_it_is_not_partial() {
 }
 
 #[test]
-fn a_blocked_story_is_told_in_the_summary_and_leaves_the_run_open() {
+fn a_blocked_story_is_in_the_summary_and_leaves_the_run_open() {
     let world = World::new();
     world.stories(1, "");
     world.agent("echo x >x; echo '<promise>BLOCKED: a key</promise>'");

@@ -12,7 +12,7 @@ fn ran(world: &World) {
 }
 
 #[test]
-fn keep_and_cleanup_are_named_where_nobody_can_be_asked() {
+fn keep_and_cleanup_are_suggested_where_no_question_can_be_asked() {
     let world = World::new();
     ran(&world);
     world.ralph(&["finish"]).code(2).says("git ralph finish --cleanup work").says("git ralph finish --keep work");
@@ -57,7 +57,7 @@ fn a_conflict_can_be_resolved_on_the_runs_branch_as_the_hint_says() {
 }
 
 #[test]
-fn an_original_that_is_gone_or_in_use_is_refused_with_words() {
+fn an_original_branch_that_is_gone_or_in_use_is_a_clear_error() {
     let world = World::new();
     ran(&world);
     world.git(&["branch", "-m", "main", "renamed"]);
@@ -72,7 +72,7 @@ fn an_original_that_is_gone_or_in_use_is_refused_with_words() {
 }
 
 #[test]
-fn what_is_dirty_at_the_finish_comes_along() {
+fn uncommitted_changes_at_the_finish_come_along() {
     let world = World::new();
     ran(&world);
     world.write("late", "edit\n");
@@ -82,7 +82,7 @@ fn what_is_dirty_at_the_finish_comes_along() {
 }
 
 #[test]
-fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
+fn uncommitted_changes_at_the_finish_come_along_to_an_original_branch_that_has_moved() {
     for moved in ["elsewhere", "late"] {
         let world = World::new();
         ran(&world);
@@ -108,7 +108,7 @@ fn what_is_dirty_at_the_finish_comes_along_to_an_original_that_has_moved() {
 }
 
 #[test]
-fn a_file_that_is_not_for_everybody_stays_so_when_the_original_has_changed_it() {
+fn a_private_file_stays_private_when_the_original_branch_has_changed_it() {
     let world = World::new();
     world.write("key", "1\n2\n3\n");
     world.git(&["add", "key"]);
@@ -154,7 +154,7 @@ fn a_run_from_an_unborn_branch_goes_back_to_it() {
 }
 
 #[test]
-fn an_empty_repository_without_an_index_is_left_as_it_was_by_abort() {
+fn abort_leaves_an_empty_repository_without_an_index() {
     let world = World::empty();
     world.git(&["init", "-q", "-b", "trunk"]);
     world.stories(1, "");
@@ -167,7 +167,7 @@ fn an_empty_repository_without_an_index_is_left_as_it_was_by_abort() {
 }
 
 #[test]
-fn abort_gives_everything_back_as_it_was() {
+fn abort_restores_everything() {
     let world = World::new();
     for (name, text) in [("both", "1\n"), ("deleted", "1\n"), ("unstaged-delete", "1\n"), ("mode", "#!/bin/sh\n"), ("old", "r\n")] {
         world.write(name, text);

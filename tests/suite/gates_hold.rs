@@ -69,7 +69,7 @@ fn a_gate_that_rewrites_the_change_file_gates_the_next_story_all_the_same() {
 }
 
 #[test]
-fn a_template_that_an_agent_plants_tells_the_next_agent_nothing() {
+fn a_template_that_an_agent_plants_is_not_used_for_the_next_prompt() {
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("test $RALPH_STORY = 1 && echo planted >.git/ralph/prompt.md; touch f$RALPH_STORY; {COMPLETE}"));
@@ -106,7 +106,7 @@ fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_at
 }
 
 #[test]
-fn hooks_that_a_landed_attempt_plants_are_taken_back_and_kept() {
+fn hooks_that_a_landed_attempt_plants_are_removed_and_saved() {
     let world = World::new();
     world.stories(1, "");
     world.hook("post-commit", "true");
@@ -146,7 +146,7 @@ fn an_agent_that_ungates_itself_and_kills_git_ralph_is_gated_after_the_resume() 
 }
 
 #[test]
-fn an_abort_gives_the_change_file_back_that_a_killed_attempt_has_rewritten() {
+fn an_abort_restores_a_change_file_that_a_killed_attempt_has_rewritten() {
     let world = World::new();
     world.stories(1, "verify = ['false']");
     let before = world.read(".git/ralph/work.toml");
@@ -176,7 +176,7 @@ fn commits_that_an_agent_has_abandoned_do_not_land_unseen_and_are_kept() {
 }
 
 #[test]
-fn gates_see_what_is_brought_over_from_another_line_of_history() {
+fn gates_see_work_that_is_merged_from_another_line_of_history() {
     let world = World::new();
     world.stories(2, "max-retries = 0\nverify = ['test ! -e broken || test ! -e more']");
     world.agent(&format!(
@@ -240,7 +240,7 @@ fn a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so() {
 }
 
 #[test]
-fn a_hook_in_the_work_tree_that_is_a_gate_and_changes_is_said() {
+fn a_changed_hook_in_the_work_tree_that_is_a_gate_is_reported() {
     let world = World::new();
     world.write("hooks/pre-commit", "#!/bin/sh\nexit 1\n");
     world.git(&["add", "-A"]);
@@ -255,7 +255,7 @@ fn a_hook_in_the_work_tree_that_is_a_gate_and_changes_is_said() {
 }
 
 #[test]
-fn an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said() {
+fn an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_reported() {
     let world = World::new();
     world.write(".gitignore", "out\nlog\nold\n");
     world.git(&["add", "-A"]);
@@ -305,7 +305,7 @@ fn a_promise_without_a_change_lands_with_a_warning() {
 }
 
 #[test]
-fn a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent_is_told() {
+fn a_promise_without_a_change_fails_if_the_settings_say_so_and_the_next_prompt_says_why() {
     let world = World::new();
     world.write("tasks.md", "# Tasks\n\n- [ ] one\n- [ ] two\n");
     world.git(&["add", "-A"]);

@@ -122,7 +122,7 @@ fn operations_left_under_way_are_moved_aside() {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees whether any process has a lock file open")]
 #[test]
-fn locks_left_by_dead_processes_stop_nobody() {
+fn locks_left_by_dead_processes_stop_nothing() {
     for lock in ["index.lock", "HEAD.lock", "refs/heads/ralph/work.lock", "packed-refs.lock", "config.lock"] {
         let world = World::new();
         world.stories(2, "max-retries = 0");
@@ -161,7 +161,7 @@ fn a_commit_whose_editor_is_open_keeps_its_lock_and_an_in_place_start_is_refused
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees whether any process has a lock file open")]
 #[test]
-fn a_stale_lock_of_our_own_index_stops_nobody() {
+fn a_stale_lock_of_our_own_index_stops_nothing() {
     let world = World::new();
     world.stories(2, "");
     world.agent(COMPLETE);
@@ -184,7 +184,7 @@ fn a_link_out_of_the_repository_is_not_followed() {
 }
 
 #[test]
-fn files_and_directories_that_change_places_come_back_with_what_was_ignored_in_them() {
+fn files_and_directories_that_change_places_are_restored_with_their_ignored_files() {
     if World::is_in_place_only("a private clone has none of the user's ignored files") {
         return;
     }
@@ -267,7 +267,7 @@ fn edits_that_were_adopted_stay_reachable_whatever_the_agent_makes_of_them() {
 }
 
 #[test]
-fn what_is_only_staged_stays_reachable_over_finish_and_abort() {
+fn staged_content_stays_reachable_over_finish_and_abort() {
     for end in [&["finish", "--cleanup"][..], &["abort"]] {
         let world = World::new();
         world.stories(1, "");
@@ -284,7 +284,7 @@ fn what_is_only_staged_stays_reachable_over_finish_and_abort() {
 }
 
 #[test]
-fn what_cannot_be_staged_again_is_kept_and_named() {
+fn content_that_cannot_be_staged_again_is_saved_and_reported() {
     if World::is_in_place_only("the user's index is not touched") {
         return;
     }
@@ -347,7 +347,7 @@ fn edits_after_a_finish_or_an_abort_was_killed_are_not_lost_by_completing_it() {
 }
 
 #[test]
-fn a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same() {
+fn a_user_who_switches_branches_after_a_killed_finish_still_gets_the_work() {
     if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
         return;
     }
@@ -412,7 +412,7 @@ fn edits_before_a_cleanup_to_a_moved_original_survive_its_kill() {
 }
 
 #[test]
-fn what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
+fn content_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
     if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
         return;
     }
@@ -434,7 +434,7 @@ fn what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable() {
 }
 
 #[test]
-fn what_is_only_staged_after_a_start_was_killed_stays_reachable() {
+fn content_staged_after_a_start_was_killed_stays_reachable() {
     for kill in [killed_at, killed_after] {
         let world = World::new();
         world.stories(1, "");
@@ -607,7 +607,7 @@ fn bytes_that_a_filter_makes_the_same_come_back_even_within_a_second() {
 }
 
 #[test]
-fn a_run_on_its_way_back_cannot_turn() {
+fn a_run_that_is_being_closed_cannot_be_closed_in_another_way() {
     if World::is_in_place_only("kill_matrix/isolated.rs kills the finish and the abort of an isolated run") {
         return;
     }
@@ -682,7 +682,7 @@ fn modes_and_links_survive_a_failed_attempt() {
 }
 
 #[test]
-fn what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it() {
+fn refs_newer_than_the_start_are_restored_when_a_later_attempt_destroys_them() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -739,7 +739,7 @@ fn branches_tags_and_stash_entries_that_the_agent_destroys_come_back() {
 }
 
 #[test]
-fn what_a_failed_agent_stashes_goes_with_it_and_is_kept() {
+fn stash_entries_of_a_failed_agent_are_removed_and_saved() {
     let world = World::new();
     world.write("README", "users\n");
     world.git(&["stash", "-q"]);
@@ -750,7 +750,7 @@ fn what_a_failed_agent_stashes_goes_with_it_and_is_kept() {
 }
 
 #[test]
-fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
+fn a_branch_that_gains_commits_is_left_alone_and_reported() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -763,7 +763,7 @@ fn a_branch_that_merely_moves_on_is_left_alone_and_said() {
 }
 
 #[test]
-fn a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was() {
+fn a_symbolic_ref_moves_with_its_target_and_is_restored_as_a_symbolic_ref() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -819,7 +819,7 @@ fn a_run_in_another_work_tree_is_not_the_agents_doing_and_no_news_here() {
 }
 
 #[test]
-fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept() {
+fn a_branch_rewritten_where_it_is_checked_out_is_left_alone_and_its_old_commit_is_saved() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -836,7 +836,7 @@ fn a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_
 }
 
 #[test]
-fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
+fn configuration_and_hooks_are_restored_after_a_failed_attempt_and_its_version_is_saved() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -858,7 +858,7 @@ fn configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept() {
 }
 
 #[test]
-fn rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and_its_version_is_kept() {
+fn rules_in_the_git_directory_that_a_landed_attempt_overwrites_are_restored_and_its_version_is_saved() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -991,7 +991,7 @@ fn a_sparse_checkout_by_the_agent_hides_nothing() {
 }
 
 #[test]
-fn a_removed_head_or_index_is_put_right() {
+fn a_deleted_head_or_index_is_restored() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -1211,7 +1211,7 @@ fn edits_between_stories_keep_their_bytes_under_rules_that_a_story_has_landed() 
 }
 
 #[test]
-fn what_is_set_to_text_and_looks_like_none_comes_back_as_it_was() {
+fn files_marked_as_text_that_do_not_look_like_text_are_restored_byte_for_byte() {
     for (rule, eol) in [("* text", "lf"), ("* text", "crlf"), ("* text eol=lf", "lf"), ("* text eol=crlf", "lf")] {
         let world = World::new();
         world.git(&["config", "core.eol", eol]);
@@ -1269,7 +1269,7 @@ fn a_submodule_whose_git_file_an_agent_breaks_does_not_stop_a_rollback() {
 }
 
 #[test]
-fn what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt() {
+fn files_that_an_agent_creates_at_paths_excluded_by_sparse_checkout_are_removed_with_its_attempt() {
     for sparse_index in ["--no-sparse-index", "--sparse-index"] {
         let world = World::new();
         world.write("in/f", "a\n");
@@ -1307,7 +1307,7 @@ fn sparse(back: bool) -> World {
 }
 
 #[test]
-fn what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_and_abort() {
+fn the_users_files_at_paths_excluded_by_sparse_checkout_survive_attempts_and_abort() {
     for back in [false, true] {
         for deed in [
             "true",
@@ -1333,7 +1333,7 @@ fn what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_an
 }
 
 #[test]
-fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed() {
+fn edits_at_paths_excluded_by_sparse_checkout_are_adopted_by_resume_and_landed() {
     if World::is_in_place_only("edits in the checkout are no part of an isolated run") {
         return;
     }
@@ -1349,7 +1349,7 @@ fn edits_where_sparse_checkout_leaves_files_out_are_adopted_by_resume_and_landed
 }
 
 #[test]
-fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_ends_in_words() {
+fn a_cleanup_whose_original_has_moved_at_paths_excluded_by_sparse_checkout_is_a_clear_error() {
     if World::is_in_place_only("the agent has a git directory of its own") {
         return;
     }
@@ -1364,7 +1364,7 @@ fn a_cleanup_whose_original_has_moved_where_sparse_checkout_leaves_files_out_end
 }
 
 #[test]
-fn directories_that_are_not_for_everybody_stay_so() {
+fn private_directories_stay_private() {
     if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
         return;
     }
@@ -1389,7 +1389,7 @@ fn directories_that_are_not_for_everybody_stay_so() {
 }
 
 #[test]
-fn files_that_are_not_for_everybody_stay_so() {
+fn private_files_stay_private() {
     if World::is_in_place_only("a clone has no bytes, modes or line ends of the user's to restore") {
         return;
     }
@@ -1436,7 +1436,7 @@ fn line_ends_that_an_agent_configures_for_everything_change_nothing_of_the_users
 }
 
 #[test]
-fn small_ignored_files_that_the_agent_deletes_come_back() {
+fn small_ignored_files_that_the_agent_deletes_are_restored() {
     if World::is_in_place_only("a private clone has none of the user's ignored files") {
         return;
     }
@@ -1489,7 +1489,7 @@ fn a_run_whose_state_was_deleted_before_a_kill_can_be_resumed() {
 }
 
 #[test]
-fn fifos_and_sockets_stop_nobody() {
+fn fifos_and_sockets_stop_nothing() {
     for script in [
         "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => q(s), Listen => 1) or die'; rm README; mv s README",
         "mkdir ff; mkfifo ff/.gitignore",
@@ -1609,7 +1609,7 @@ fn hooks_that_are_links_stay_links_and_are_no_change() {
 }
 
 #[test]
-fn what_the_ignore_rules_of_a_failed_attempt_hid_is_in_no_checkpoint() {
+fn files_hidden_by_the_ignore_rules_of_a_failed_attempt_are_in_no_checkpoint() {
     for before in [None, Some("*.log\n")] {
         let world = World::new();
         if let Some(rules) = before {

@@ -146,7 +146,7 @@ fn tests_start_programs_from_scratch() {
 }
 
 #[test]
-fn what_decides_does_no_io_and_does_not_wait() {
+fn modules_that_decide_do_no_io_and_are_not_async() {
     for file in [
         "run/machine.rs",
         "run/state.rs",
@@ -234,7 +234,7 @@ fn every_file_says_in_its_first_line_what_it_is_for() {
 }
 
 #[test]
-fn the_map_names_every_room_and_file() {
+fn the_map_names_every_directory_and_file() {
     let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
     let whole = [
         "src/cli",

@@ -23,7 +23,7 @@ fn in_run(world: &World, name: &str) -> String {
 }
 
 #[test]
-fn small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_are_kept() {
+fn small_ignored_files_that_a_failed_attempt_edits_are_restored_and_its_versions_are_saved() {
     let world = with_a_secret();
     world.write("deep/er/.env", "DEEP\n");
     symlink("somewhere", world.path("link")).unwrap();
@@ -43,7 +43,7 @@ fn small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_ar
 }
 
 #[test]
-fn an_edit_that_leaves_size_and_times_alone_is_taken_back_too() {
+fn an_edit_that_changes_neither_size_nor_times_is_rolled_back_too() {
     let world = with_a_secret();
     world.let_files_age();
     world.let_files_age();
@@ -73,7 +73,7 @@ fn an_ignored_file_that_landed_attempts_edit_stays_so_and_every_version_before_i
 }
 
 #[test]
-fn an_ignored_file_that_was_landed_by_force_is_there_after_an_abort_as_it_was() {
+fn an_ignored_file_that_was_landed_by_force_is_restored_by_an_abort() {
     let world = with_a_secret();
     world.stories(1, "");
     world.agent(&format!("echo more >>.env; git add -f .env; git commit -qm env; {COMPLETE}"));
@@ -93,7 +93,7 @@ fn a_cleanup_leaves_ignored_files_as_the_run_left_them() {
 }
 
 #[test]
-fn an_ignored_file_that_the_user_removes_between_two_attempts_stays_away() {
+fn an_ignored_file_that_the_user_removes_between_two_attempts_stays_removed() {
     let world = with_a_secret();
     world.stories(2, "");
     world.agent(COMPLETE);
@@ -106,7 +106,7 @@ fn an_ignored_file_that_the_user_removes_between_two_attempts_stays_away() {
 }
 
 #[test]
-fn what_is_ignored_and_cannot_be_restored_is_named() {
+fn ignored_files_that_cannot_be_restored_are_reported() {
     let world = with_a_secret();
     let big = "x".repeat(1024 * 1024 + 1);
     for name in ["kept.big", "edited.big", "deleted.big"] {

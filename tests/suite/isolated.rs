@@ -207,7 +207,7 @@ fn keep_leaves_the_branch_and_abort_leaves_the_checkout_alone() {
 }
 
 #[test]
-fn what_a_failed_attempt_left_is_saved_and_the_next_one_starts_clean() {
+fn the_work_of_a_failed_attempt_is_saved_and_the_next_one_starts_clean() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
     world.agent(&format!(
@@ -497,7 +497,7 @@ fn edits_that_a_user_makes_in_a_workspace_between_two_commands_are_saved() {
 }
 
 #[test]
-fn what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed() {
+fn files_that_the_user_leaves_in_a_workspace_are_saved_when_the_run_is_closed() {
     for end in [&["finish", "--cleanup"][..], &["finish", "--keep"], &["abort"]] {
         let world = World::new();
         world.stories(2, "max-retries = 0");

@@ -31,7 +31,7 @@ fn an_index_that_an_agent_has_forged_hides_nothing_from_the_checkpoint() {
 }
 
 #[test]
-fn a_forged_index_is_not_believed_after_a_kill_either() {
+fn a_forged_index_is_not_trusted_after_a_kill_either() {
     let world = World::new();
     world.write("checked", "bad\n");
     world.git(&["add", "-A"]);
@@ -55,7 +55,7 @@ fn a_forged_index_is_not_believed_after_a_kill_either() {
 }
 
 #[test]
-fn links_in_the_place_of_what_the_run_keeps_overwrite_nothing() {
+fn symbolic_links_in_place_of_the_runs_files_overwrite_nothing() {
     let world = World::new();
     world.write(".gitignore", "env/\nlink\n");
     world.git(&["add", "-A"]);
@@ -206,7 +206,7 @@ fn a_process_that_an_agent_leaves_behind_writes_into_no_other_story() {
 }
 
 #[test]
-fn what_is_written_into_the_clone_for_merges_is_not_what_gates_see() {
+fn gates_do_not_see_files_that_agents_write_into_the_clone_for_merges() {
     let world = World::new();
     world.write("check", "exit 1\n");
     world.git(&["add", "-A"]);

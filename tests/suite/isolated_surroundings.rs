@@ -212,7 +212,7 @@ fn prune_removes_the_workspaces_of_closed_and_unknown_runs_and_no_others() {
 }
 
 #[test]
-fn what_a_killed_removal_left_goes_with_the_next_command() {
+fn an_interrupted_removal_is_completed_by_the_next_command() {
     for command in ["resume", "prune"] {
         let world = World::new();
         install(&world);

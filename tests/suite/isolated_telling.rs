@@ -87,7 +87,7 @@ fn a_conflict_in_the_landing_queue_is_on_the_screen() {
 }
 
 #[test]
-fn status_names_the_workspaces_what_runs_in_them_and_what_waits_to_land() {
+fn status_lists_the_workspaces_the_running_stories_and_the_queued_ones() {
     let world = held_world(2);
     let running = world.spawn_start(&["--jobs", "2"]);
     let status = || -> serde_json::Value { serde_json::from_str(&world.ralph(&["status", "--json"]).code(0).stdout).unwrap() };
@@ -138,7 +138,7 @@ fn log_follows_every_agent_that_is_at_work() {
 }
 
 #[test]
-fn the_end_of_an_isolated_run_says_what_finish_and_abort_do_there() {
+fn the_end_of_an_isolated_run_explains_finish_and_abort() {
     let world = World::new();
     world.stories(2, "max-retries = 0");
     world.agent(&format!("echo x >x; {COMPLETE}"));

@@ -38,7 +38,7 @@ fn stories_that_do_not_need_each_other_are_worked_on_at_the_same_time_and_all_la
 }
 
 #[test]
-fn a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it() {
+fn a_conflict_costs_no_retry_and_is_in_the_next_prompt() {
     let world = world(&["a", "b"], "");
     let meet = rendezvous(&world, 2);
     world.agent(&format!("{meet}; if test -e taken; then echo $RALPH_STORY >>taken; else echo $RALPH_STORY >taken; fi; {COMPLETE}"));
@@ -56,7 +56,7 @@ fn a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it() {
 }
 
 #[test]
-fn two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested() {
+fn two_stories_whose_gates_pass_apart_and_fail_together_do_not_both_land_untested() {
     // One story renames what the other one uses.
     let world = world(&["rename", "use"], "verify = [\"sh ./check\"]");
     world.write("check", "#!/bin/sh\nfor user in uses-*; do test -e \"$user\" || continue; test -e \"$(cat $user)\" || { echo \"$user is broken\"; exit 1; }; done\n");
@@ -191,7 +191,7 @@ fn one_usage_limit_pauses_all_workspaces_once() {
 }
 
 #[test]
-fn the_user_commits_on_the_branch_and_what_lands_is_merged_with_it() {
+fn commits_of_the_user_on_the_branch_are_merged_with_what_lands() {
     let world = world(&["a"], "verify = [\"true\"]");
     let repo = world.repo.display().to_string();
     let git = crate::support::which("git");
@@ -241,7 +241,7 @@ fn a_budget_counts_what_agents_that_are_at_work_have_used_so_far() {
 }
 
 #[test]
-fn a_merge_of_the_agents_own_takes_back_nothing_that_another_story_has_landed() {
+fn a_merge_made_by_the_agent_reverts_nothing_that_another_story_has_landed() {
     let world = World::new();
     world.git(&["switch", "-qc", "feature"]);
     world.write("feature", "F\n");

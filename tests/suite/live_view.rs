@@ -201,7 +201,7 @@ fn the_live_view_is_coloured_unless_no_color_is_set() {
 }
 
 #[test]
-fn verbose_keeps_the_live_view_and_prints_what_the_agent_does_above_it() {
+fn verbose_keeps_the_live_view_and_prints_the_agents_output_above_it() {
     let world = at_the_second_story();
     let screen = Screen::new(&world, &[&START[..], &["-v"]].concat());
     screen.wait_for("read> Edit src/read.rs");

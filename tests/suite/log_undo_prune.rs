@@ -40,7 +40,7 @@ fn id(world: &World, rev: &str) -> String {
 }
 
 #[test]
-fn undo_takes_the_last_checkpoint_back_and_keeps_what_it_held() {
+fn undo_removes_the_last_checkpoint_and_saves_its_work() {
     let world = landed(3);
     let (tip, before) = (id(&world, "HEAD"), id(&world, "HEAD~1"));
     world.ralph(&["undo"]).code(0).says("undone: 3; ralph/work is back at checkpoint").says("refs/ralph/work/undone/1");
@@ -94,7 +94,7 @@ fn undo_with_nothing_to_undo_or_a_story_that_is_not_there_changes_nothing() {
 }
 
 #[test]
-fn undone_stories_are_run_again_and_told_nothing_of_before() {
+fn undone_stories_run_again_without_feedback_from_before() {
     let world = World::new();
     world.stories(2, "max-retries = 0");
     world.agent(&format!("echo $RALPH_STORY >>order; echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
@@ -114,7 +114,7 @@ fn undone_stories_are_run_again_and_told_nothing_of_before() {
 }
 
 #[test]
-fn edits_at_the_time_of_an_undo_are_kept_with_it_and_said() {
+fn edits_at_the_time_of_an_undo_are_saved_with_it_and_reported() {
     let world = landed(2);
     world.write("README", "staged only\n");
     world.git(&["add", "README"]);
@@ -134,7 +134,7 @@ fn edits_at_the_time_of_an_undo_are_kept_with_it_and_said() {
 }
 
 #[test]
-fn ignored_files_and_what_was_there_at_the_start_survive_an_undo() {
+fn ignored_files_and_files_from_before_the_start_survive_an_undo() {
     let world = World::new();
     world.write(".gitignore", "*.log\n");
     world.write("my.log", "mine\n");
@@ -162,7 +162,7 @@ fn commits_of_the_users_that_go_with_an_undo_are_named_and_kept() {
 }
 
 #[test]
-fn undo_says_where_a_checkpoint_is_besides() {
+fn undo_names_other_branches_that_contain_the_checkpoint() {
     let world = landed(2);
     world.git(&["branch", "copy"]);
     world.git(&["update-ref", "refs/remotes/origin/x", "HEAD"]);
@@ -214,7 +214,7 @@ const DEATHS: [(When, &str); 4] = [
 ];
 
 #[test]
-fn an_undo_that_was_killed_anywhere_is_completed_by_what_comes_next() {
+fn an_undo_that_was_killed_anywhere_is_completed_by_the_next_command() {
     for (when, words) in DEATHS {
         for next in [&["undo"][..], &["undo", "--to", "1"], &["resume"], &["finish", "--keep"], &["abort"]] {
             let world = landed(3);
@@ -297,7 +297,7 @@ fn eventful() -> World {
 }
 
 #[test]
-fn log_tells_the_attempts_in_order_with_outcome_checkpoint_and_ref() {
+fn log_lists_the_attempts_in_order_with_outcome_checkpoint_and_ref() {
     let world = eventful();
     let log = world.ralph(&["log"]).code(0);
     assert_eq!(log.stderr, "");
@@ -369,7 +369,7 @@ fn log_commands_work_in_a_subdirectory_and_for_earlier_runs() {
 }
 
 #[test]
-fn log_of_one_story_tells_nothing_of_the_others() {
+fn log_of_one_story_shows_no_other_story() {
     let world = eventful();
     for args in [&["log", "work", "two words"][..], &["log", "two words"]] {
         let log = world.ralph(args).code(0).stdout;
@@ -410,7 +410,7 @@ fn log_without_a_run_says_so_and_without_an_open_one_takes_the_latest() {
 }
 
 #[test]
-fn log_tells_of_an_attempt_that_is_under_way_or_was_cut_short() {
+fn log_shows_an_attempt_that_is_in_progress_or_was_cut_short() {
     let world = World::new();
     world.stories(1, "");
     let slept = world.outside("slept");
@@ -451,7 +451,7 @@ fn stashes(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn prune_lists_everything_first_and_deletes_it_only_when_told() {
+fn prune_lists_everything_first_and_deletes_it_only_after_a_yes() {
     let world = eventful();
     world.git(&["reset", "-q", "--hard"]);
     world.ralph(&["finish", "--keep"]).code(0);
@@ -566,7 +566,7 @@ fn a_stash_entry_that_comes_in_between_is_not_dropped_for_another() {
 }
 
 #[test]
-fn prune_waits_for_nobody_and_ends_nothing() {
+fn prune_waits_for_no_process_and_ends_none() {
     let world = World::new();
     world.stories(1, "");
     let pid = world.outside("pid");
@@ -584,7 +584,7 @@ fn prune_waits_for_nobody_and_ends_nothing() {
 }
 
 #[test]
-fn prune_says_what_git_could_not_keep_and_deletes_it_too() {
+fn prune_lists_files_that_git_could_not_store_and_deletes_them_too() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.stories(1, "max-retries = 0");

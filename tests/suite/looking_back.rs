@@ -47,7 +47,7 @@ fn log_json_has_runs_stories_attempts_outcomes_and_refs() {
 }
 
 #[test]
-fn an_attempt_is_shown_as_what_was_said_and_raw_as_what_was_printed() {
+fn an_attempt_is_shown_as_text_and_tool_calls_and_with_raw_byte_for_byte() {
     let world = world();
     world.start(&["--finish", "keep"]).code(0);
     let text = world.ralph(&["log", "work", "1", "--attempt", "2"]).code(0).stdout;
@@ -122,14 +122,14 @@ fn follow_tells_a_running_loop_as_it_goes_and_ends_with_it() {
 }
 
 #[test]
-fn follow_of_a_run_that_nobody_is_at_work_on_tells_it_and_ends() {
+fn follow_of_a_run_without_a_loop_prints_it_and_ends() {
     let world = world();
     world.start(&[]).code(0);
     world.ralph(&["log", "-f"]).code(0).says("1: attempt 1 failed: not today").says("all stories of work are done");
 }
 
 #[test]
-fn follow_ends_when_nobody_reads_it() {
+fn follow_ends_when_its_reader_is_gone() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("while :; do echo more; sleep 0.05; test -e stop && break; done; {COMPLETE}"));

@@ -363,7 +363,7 @@ impl Play {
 }
 
 #[test]
-fn a_story_that_is_spent_or_blocked_holds_up_only_what_comes_after_it() {
+fn a_story_without_retries_or_a_blocked_one_holds_up_only_the_stories_after_it() {
     for (way, keep_going) in [(Way::Failed, true), (Way::Blocked, false), (Way::Blocked, true)] {
         // `b` is the first story, `a` comes after it, `c` is independent.
         let mut play = Play::new(vec![way], 0);
@@ -427,7 +427,7 @@ fn trouble_around_agents_never_lands_and_a_limit_costs_no_retry() {
 }
 
 #[test]
-fn what_a_runner_loses_or_cannot_start_never_lands_and_costs_no_retry() {
+fn an_agent_that_a_runner_loses_or_cannot_start_never_lands_and_costs_no_retry() {
     let mut ends: BTreeMap<&str, u32> = BTreeMap::new();
     for max_retries in 0..=2 {
         for number in 0..RUNNERS.len().pow(DEPTH) {
@@ -644,7 +644,7 @@ fn waits_of_unknown_length_grow_and_are_over_when_a_story_lands() {
 }
 
 #[test]
-fn a_wait_survives_a_restart_and_who_does_not_want_to_wait_can_try() {
+fn a_wait_survives_a_restart_and_a_user_can_try_without_waiting() {
     let (story, until) = ("b".parse::<StoryId>().unwrap(), Timestamp::from_second(4_000_000_000).unwrap());
     let mut play = Play::new(vec![Way::Limited], 0);
     let limited = |play: &mut Play, policy: &Policy| match play.state.next(&stories(), policy) {

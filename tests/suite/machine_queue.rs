@@ -878,7 +878,7 @@ fn beaten_twice() -> RunState {
 }
 
 #[test]
-fn a_story_that_was_beaten_twice_comes_first_but_not_before_what_it_comes_after() {
+fn a_story_that_was_beaten_twice_comes_first_but_not_before_the_stories_it_depends_on() {
     let policy = Policy::default();
     let stories = graph(4);
     let first = |state: &RunState| match state.next(&stories, &policy) {
@@ -914,7 +914,7 @@ fn a_simulated_run_lands_every_story_once_and_more_slots_are_no_slower_where_not
 }
 
 #[test]
-fn a_simulated_run_with_conflicts_attempts_again_what_was_beaten_and_nothing_else() {
+fn a_simulated_run_with_conflicts_repeats_only_beaten_attempts() {
     for (slots, overlap, gate_seconds) in [(2, 0.2, 30.0), (8, 0.2, 600.0), (16, 0.05, 30.0), (16, 0.5, 30.0)] {
         let scene = Scene { stories: 60, slots, agent_seconds: 600.0, gate_seconds, overlap, seed: 2 };
         let outcome = virtual_run::play(scene);

@@ -30,7 +30,7 @@ fn check(world: &World, table: &[(&str, i32, &str)]) {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_understood_is_answered_in_two_lines() {
+fn a_usage_error_is_reported_in_two_lines() {
     let table = [
         ("strat work", 129, "error: 'strat' is not a git ralph command; did you mean 'start'?\nhint: git ralph start work"),
         ("xyzzy", 129, "error: 'xyzzy' is not a git ralph command\nhint: git ralph -h"),
@@ -73,7 +73,7 @@ fn a_bad_value_of_an_option_is_named_with_what_is_expected() {
 }
 
 #[test]
-fn a_mistyped_name_is_put_right_in_the_hint() {
+fn a_mistyped_name_is_corrected_in_the_hint() {
     let no_change = "there is no change 'wrok': .git/ralph/wrok.toml does not exist; did you mean 'work'?";
     let no_run = "there is no open run of 'wrok'; did you mean 'work'?";
     let table = [
@@ -121,7 +121,7 @@ fn every_change_that_could_be_meant_is_a_command_of_its_own() {
 }
 
 #[test]
-fn why_an_agent_cannot_be_started_is_said() {
+fn the_reason_why_an_agent_cannot_be_started_is_reported() {
     let installed = "hint: git ralph doctor   to see which agents are installed";
     let mut world = world();
     let dir = world.outside("dir-on-path");

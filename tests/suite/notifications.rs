@@ -62,7 +62,7 @@ fn at_the_terminal(bell: &str, answer: Option<&str>) -> String {
 }
 
 #[test]
-fn the_bell_rings_unless_the_terminal_says_that_it_is_looked_at() {
+fn the_bell_rings_unless_the_terminal_reports_that_it_has_the_focus() {
     assert!(at_the_terminal("auto", Some("\u{1b}[O")).contains(NOTIFIED), "looked away");
     assert!(!at_the_terminal("auto", Some("\u{1b}[I")).contains('\u{7}'), "looked at");
     let raw = at_the_terminal("auto", None);

@@ -3,7 +3,7 @@
 use crate::support::{COMPLETE, World};
 
 #[test]
-fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
+fn start_json_prints_one_event_per_line_and_messages_on_stderr() {
     let world = World::new();
     world.stories(1, "verify = ['true']");
     world.agent(&format!("touch work; {COMPLETE}"));
@@ -32,7 +32,7 @@ fn start_json_prints_one_event_a_line_and_everything_human_on_stderr() {
 }
 
 #[test]
-fn status_says_where_the_run_stands_and_what_to_type() {
+fn status_shows_the_state_of_the_run_and_the_next_command() {
     let world = World::new();
     world.change("work", "max-retries = 0\n[[story]]\nid = 'one'\ntitle = 'First'\n[[story]]\nid = 'two'\ntitle = 'Second'\n");
     world.agent("touch work; test $RALPH_STORY = one && echo '<promise>COMPLETE</promise>' || echo '<promise>FAILED: too hard</promise>'");
@@ -77,7 +77,7 @@ fn dry_run_of_start_prints_the_plan_and_does_nothing() {
 }
 
 #[test]
-fn dry_run_of_resume_prints_what_is_left_and_does_nothing() {
+fn dry_run_of_resume_prints_the_remaining_steps_and_does_nothing() {
     let world = World::new();
     world.stories(3, "");
     world.agent(COMPLETE);
@@ -132,7 +132,7 @@ fn agent_text_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn quiet_says_only_what_is_wrong() {
+fn quiet_prints_only_errors_and_warnings() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("touch work; {COMPLETE}"));
@@ -141,7 +141,7 @@ fn quiet_says_only_what_is_wrong() {
 }
 
 #[test]
-fn whatever_is_mistyped_gets_the_nearest_that_there_is() {
+fn any_mistyped_word_gets_the_nearest_valid_one() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
@@ -163,7 +163,7 @@ fn whatever_is_mistyped_gets_the_nearest_that_there_is() {
 }
 
 #[test]
-fn no_command_minds_a_reader_that_has_gone_away() {
+fn no_command_fails_when_its_reader_is_gone() {
     let world = World::new();
     world.stories(3, "");
     world.agent(COMPLETE);

@@ -72,7 +72,7 @@ fn a_journal_that_is_cut_back_to_an_accepted_attempt_lands_nothing() {
 }
 
 #[test]
-fn without_a_key_an_attempt_that_is_under_way_is_not_landed_by_what_the_journal_says() {
+fn without_a_key_an_attempt_in_progress_is_not_landed_on_the_word_of_the_journal() {
     let mut world = World::new();
     world.set_env("XDG_STATE_HOME", "/dev/null/nowhere");
     world.stories(1, "max-retries = 0\nverify = [\"false\"]");
@@ -101,7 +101,7 @@ fn a_garbage_line_stops_no_command() {
 }
 
 #[test]
-fn an_abort_gets_home_whatever_an_agent_has_made_of_the_journal() {
+fn an_abort_succeeds_whatever_an_agent_has_done_to_the_journal() {
     for spoil in [": >$f", "rm $f; mkfifo $f", "rm $f; mkdir $f", "rm $f; ln -s /nowhere $f", "echo garbage >$f", "sed -i '2,$d' $f"] {
         let world = messy();
         killing(&world, &format!("rm staged; f=$RALPH_RUN_DIR/journal.jsonl; {spoil}"), COMPLETE);
@@ -125,7 +125,7 @@ fn a_journal_that_an_agent_spoils_is_written_again_from_memory() {
 }
 
 #[test]
-fn a_spoilt_copy_of_the_users_index_is_made_anew_from_what_was_staged() {
+fn a_damaged_copy_of_the_users_index_is_rebuilt_from_the_staged_content() {
     for spoil in ["echo garbage >$f", "rm $f .git/ralph-spare/work/1/run/index.orig", "rm $f; ln -s /etc/passwd $f"] {
         let world = messy();
         world.agent(&format!("f=$RALPH_RUN_DIR/index.orig; {spoil}; {COMPLETE}"));
@@ -242,7 +242,7 @@ fn a_lock_that_an_agent_deletes_or_replaces_is_still_held() {
 }
 
 #[test]
-fn what_is_kept_outside_of_the_repository_goes_with_the_run() {
+fn files_outside_of_the_repository_are_removed_with_the_run() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
@@ -280,7 +280,7 @@ fn refs_below_refs_ralph_that_an_agent_deletes_come_back_with_their_objects() {
 }
 
 #[test]
-fn an_agent_that_leaves_our_files_alone_is_not_said_to_have_changed_them() {
+fn an_agent_that_leaves_our_files_alone_is_not_reported_as_having_changed_them() {
     let world = messy();
     // Copies of ignored files may be links, or have the names of git-ralph's own files.
     world.write(".gitignore", "*.lock\nindex\nlink\n");
@@ -295,7 +295,7 @@ fn an_agent_that_leaves_our_files_alone_is_not_said_to_have_changed_them() {
 }
 
 #[test]
-fn a_rescue_that_an_agent_moves_elsewhere_is_what_it_was_and_the_other_commit_is_kept() {
+fn a_rescue_ref_that_an_agent_moves_is_restored_and_the_other_commit_is_saved() {
     let world = World::new();
     world.stories(1, "max-retries = 1");
     world.agent(&format!(

@@ -48,7 +48,7 @@ fn manifest() -> toml::Table {
 }
 
 #[test]
-fn the_registry_is_told_what_the_program_is() {
+fn the_metadata_for_the_registry_is_complete() {
     let package = manifest()["package"].as_table().unwrap().clone();
     for field in ["description", "license", "readme", "keywords", "categories", "rust-version"] {
         assert!(package.contains_key(field), "{field} is missing");

@@ -110,7 +110,7 @@ fn texts() -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_users_read_is_plain_english() {
+fn texts_for_users_are_plain_english() {
     let (mut complaints, mut used) = (Vec::new(), Vec::new());
     let texts = texts();
     assert!(texts.len() > 150, "documents, help, manual and messages: {}", texts.len());
@@ -124,7 +124,7 @@ fn what_users_read_is_plain_english() {
 }
 
 #[test]
-fn the_list_of_words_finds_what_it_is_for() {
+fn the_list_of_words_finds_the_words_it_lists() {
     for text in [
         "Nobody can answer",
         "left alone, and said",

@@ -176,7 +176,7 @@ fn a_wait_for_a_usage_limit_shows_its_end_on_the_screen() {
 }
 
 #[test]
-fn ctrl_c_before_the_terminal_listens_is_heard_too() {
+fn ctrl_c_that_arrives_as_a_signal_ends_a_question_too() {
     let world = world();
     let screen = start(&world);
     screen.wait_for("How should the run be completed?");

@@ -41,7 +41,7 @@ fn arrow_keys_repeat_no_line_at_any_width() {
 }
 
 #[test]
-fn a_question_is_drawn_anew_after_a_resize() {
+fn a_question_is_redrawn_after_a_resize() {
     let (world, mut screen) = asked(100);
     for columns in [60, 20, 140] {
         let before = screen.raw().len();

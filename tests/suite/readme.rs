@@ -57,7 +57,7 @@ fn the_first_run_goes_as_it_is_shown() {
 }
 
 #[test]
-fn the_commands_that_bring_work_back_do_what_the_readme_says() {
+fn the_commands_that_recover_work_do_what_the_readme_says() {
     let world = World::new();
     world.change("greeter", "max-retries = 1\n[[story]]\nid = \"name\"\n");
     let agent = "cat >/dev/null; echo $RALPH_ATTEMPT >greet.sh; test $RALPH_ATTEMPT = 1 && exit 1; echo '<promise>COMPLETE</promise>'";

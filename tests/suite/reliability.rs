@@ -55,12 +55,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the loop is killed before it has followed a `hint`, `skip`, `retry` or `done`",
         "the request waits, and `resume` follows it",
-        "requests_that_a_killed_loop_did_not_take_are_taken_by_resume",
+        "requests_that_a_killed_loop_did_not_handle_are_handled_by_resume",
     ),
     (
         "the loop is killed after it has followed one",
         "it is not followed a second time",
-        "what_a_loop_took_before_it_was_killed_is_not_taken_again",
+        "a_request_that_a_loop_handled_before_it_was_killed_is_not_handled_again",
     ),
     (
         "the loop is killed while a story that the user has done by hand is about to land",
@@ -75,13 +75,9 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the user stages something after a finish or an abort was killed",
         "it stays reachable",
-        "what_is_only_staged_after_a_finish_or_an_abort_was_killed_stays_reachable",
+        "content_staged_after_a_finish_or_an_abort_was_killed_stays_reachable",
     ),
-    (
-        "the user stages something after a start was killed",
-        "it stays reachable",
-        "what_is_only_staged_after_a_start_was_killed_stays_reachable",
-    ),
+    ("the user stages something after a start was killed", "it stays reachable", "content_staged_after_a_start_was_killed_stays_reachable"),
     (
         "the user commits on a detached HEAD after a start was killed",
         "the commits are kept under a ref",
@@ -105,7 +101,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the user switches branches after a finish was killed",
         "they still get the run's work",
-        "a_user_who_switches_branches_after_a_killed_finish_gets_the_work_all_the_same",
+        "a_user_who_switches_branches_after_a_killed_finish_still_gets_the_work",
     ),
     ("a start died before it touched anything", "it does not count as a run", "a_start_that_died_before_it_touched_anything_is_no_run"),
     (
@@ -116,7 +112,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "an attempt leaves processes without parent, session or environment",
         "git-ralph adopts them, terminates them and reports it",
-        "an_orphan_that_cleared_its_environment_is_ended_and_said",
+        "an_orphan_that_cleared_its_environment_is_ended_and_reported",
     ),
     (
         "they ignore TERM and have children of their own",
@@ -142,7 +138,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the final message is on a line of several megabytes, or preceded by other output on its line",
         "it is read; a line that is too long counts as work in progress",
-        "a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work",
+        "a_result_is_read_however_long_its_line_is_and_unreadable_lines_count_as_work",
     ),
     (
         "a command promises and then fails, or is killed behind a shell",
@@ -174,7 +170,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "does work on another branch that fails a gate",
         "the gate runs on it, and the attempt fails",
-        "gates_see_what_is_brought_over_from_another_line_of_history",
+        "gates_see_work_that_is_merged_from_another_line_of_history",
     ),
     (
         "commits, goes back to the checkpoint and works on",
@@ -206,7 +202,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "restored and reported before git reads the work tree",
         "settings_that_change_how_git_reads_the_work_tree_are_put_back_before_a_landing_and_an_abort",
     ),
-    ("plants hooks and lands", "removed, kept and reported", "hooks_that_a_landed_attempt_plants_are_taken_back_and_kept"),
+    ("plants hooks and lands", "removed, kept and reported", "hooks_that_a_landed_attempt_plants_are_removed_and_saved"),
     ("removes or bypasses a hook that is a gate", "the hook runs", "the_hooks_that_are_gates_are_those_from_before_the_attempt"),
     (
         "rewrites the script of its gate",
@@ -221,7 +217,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "writes an ignored file that its gate uses",
         "lands; reported with the checkpoint, in `log` and in `status`",
-        "an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_said",
+        "an_ignored_file_that_a_gate_uses_and_the_attempt_has_written_is_reported",
     ),
     (
         "uses up the budget",
@@ -237,7 +233,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the same, where `ralph.emptyDiff` is `fail`",
         "the attempt fails, and the next prompt says why",
-        "a_promise_without_a_change_fails_where_the_settings_say_so_and_the_next_agent_is_told",
+        "a_promise_without_a_change_fails_if_the_settings_say_so_and_the_next_prompt_says_why",
     ),
     (
         "renames, deletes, rewinds or amends the run's branch, or switches to an orphan branch",
@@ -253,12 +249,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "destroys what came between two attempts",
         "it is restored too",
-        "what_came_between_two_attempts_comes_back_when_the_later_one_destroys_it",
+        "refs_newer_than_the_start_are_restored_when_a_later_attempt_destroys_them",
     ),
     (
         "deletes or replaces a symbolic ref",
         "it points where it pointed before; moving along with its target does not count as a change",
-        "a_ref_that_stands_for_another_one_moves_with_it_and_comes_back_as_what_it_was",
+        "a_symbolic_ref_moves_with_its_target_and_is_restored_as_a_symbolic_ref",
     ),
     (
         "another run works in another work tree meanwhile",
@@ -268,13 +264,13 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "a branch is rewritten in the other work tree that it is checked out in",
         "it is left alone and reported; its old value is kept",
-        "a_branch_that_is_rewritten_where_it_is_checked_out_is_left_alone_and_what_it_was_is_kept",
+        "a_branch_rewritten_where_it_is_checked_out_is_left_alone_and_its_old_commit_is_saved",
     ),
-    ("stashes, then fails", "its entry goes with the attempt and is kept there", "what_a_failed_agent_stashes_goes_with_it_and_is_kept"),
+    ("stashes, then fails", "its entry goes with the attempt and is kept there", "stash_entries_of_a_failed_agent_are_removed_and_saved"),
     (
         "git-ralph is killed while it rebuilds the stash",
         "no entry is lost, and the next command completes it",
-        "a_kill_while_the_stash_is_built_anew_loses_no_entry",
+        "a_kill_while_the_stash_is_rebuilt_loses_no_entry",
     ),
     ("the reflog of the stash has expired", "the entry is kept and restored", "a_stash_whose_log_has_expired_keeps_its_tip"),
     (
@@ -282,7 +278,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the entry stays in the stash",
         "a_stash_entry_that_the_user_makes_between_a_crash_and_the_resume_stays_in_the_stash",
     ),
-    ("commits to another branch", "left alone and reported", "a_branch_that_merely_moves_on_is_left_alone_and_said"),
+    ("commits to another branch", "left alone and reported", "a_branch_that_gains_commits_is_left_alone_and_reported"),
     (
         "leaves a merge, rebase, cherry-pick or bisect under way",
         "its files are moved aside, its commits are kept",
@@ -294,7 +290,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "moved aside, also on a system that cannot list processes: git inherits the lock of the run",
         "a_cleanup_killed_at_any_git_call_or_journal_write_ends_in_the_same_place",
     ),
-    ("leaves lock files", "moved aside if no living process may own them", "locks_left_by_dead_processes_stop_nobody"),
+    ("leaves lock files", "moved aside if no living process may own them", "locks_left_by_dead_processes_stop_nothing"),
     (
         "the user has the editor of `git commit` open, which keeps `index.lock`",
         "the lock is left alone; a start in place is refused",
@@ -303,12 +299,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "edits `.git/config`, hooks or `info/`, then fails",
         "restored; the agent's versions are in the run's directory",
-        "configuration_and_hooks_of_a_failed_attempt_are_taken_back_and_kept",
+        "configuration_and_hooks_are_restored_after_a_failed_attempt_and_its_version_is_saved",
     ),
     (
         "changes `info/exclude` or `info/attributes`, and lands",
         "restored before the landing; the agent's versions are in the run's directory",
-        "rules_in_the_git_directory_that_a_landed_attempt_writes_over_are_restored_and_its_version_is_kept",
+        "rules_in_the_git_directory_that_a_landed_attempt_overwrites_are_restored_and_its_version_is_saved",
     ),
     (
         "plants `shallow`, `info/grafts` or refs below `refs/replace/`, and lands",
@@ -326,7 +322,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "settings_that_blind_git_are_put_back_even_when_the_attempt_lands",
     ),
     ("turns on sparse checkout", "the attempt fails, nothing is hidden", "a_sparse_checkout_by_the_agent_hides_nothing"),
-    ("removes or garbles HEAD, the index or the logs", "repaired", "a_removed_head_or_index_is_put_right"),
+    ("removes or garbles HEAD, the index or the logs", "repaired", "a_deleted_head_or_index_is_restored"),
     (
         "makes branches whose names conflict with the run's (`ralph/<change>/x`, `ralph`)",
         "moved aside and kept",
@@ -336,7 +332,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "deletes `.git/ralph` after something was moved there",
         "the moved files are restored from hard links, too",
-        "what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run",
+        "files_moved_aside_are_restored_when_an_agent_deletes_the_state_of_the_run",
     ),
     ("edits files behind hooks that are links", "the links stay", "hooks_that_are_links_stay_links_and_are_no_change"),
     ("What could stop a rollback", "", ""),
@@ -373,7 +369,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the git directory is on another file system than the work tree",
         "files are copied aside instead of renamed",
-        "what_is_in_the_way_is_moved_aside_even_if_the_git_directory_is_on_another_file_system",
+        "obstacles_are_moved_aside_even_if_the_git_directory_is_on_another_file_system",
     ),
     (
         "a ref names a missing object",
@@ -383,15 +379,15 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the agent deletes, moves or overwrites objects, some or all of them",
         "they are restored from hard links before git runs; no branch is reported as broken",
-        "objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_branch_is_said_to_be_broken",
+        "objects_that_an_attempt_deletes_moves_or_overwrites_are_restored_and_no_branch_is_reported_as_broken",
     ),
     (
         "the agent destroys the commit of a branch",
         "git-ralph does not claim that the branch is restored",
-        "a_branch_whose_commit_was_destroyed_is_not_said_to_be_back",
+        "a_branch_whose_commit_was_destroyed_is_not_reported_as_restored",
     ),
     ("the agent removes `shallow` from a shallow clone", "it is restored", "a_shallow_clone_stays_one_that_git_can_read"),
-    ("a branch or tag is called HEAD", "nothing is confused", "a_branch_called_head_confuses_nobody"),
+    ("a branch or tag is called HEAD", "nothing is confused", "a_branch_called_head_is_not_mistaken_for_head"),
     ("the agent removes `objects/info/alternates`", "it is restored", "alternates_that_an_agent_removes_come_back"),
     (
         "the agent makes the work tree or git's directories read-only",
@@ -429,11 +425,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "moved aside by a rollback; later attempts do not see them",
         "files_that_git_cannot_add_are_moved_aside_and_spoil_no_later_attempt",
     ),
-    ("the same at an abort", "moved aside and reported", "an_abort_moves_aside_what_git_cannot_add_and_says_where"),
+    ("the same at an abort", "moved aside and reported", "an_abort_moves_files_that_git_cannot_add_aside_and_says_where"),
     (
         "the original branch has moved, or something could not be restored",
         "the abort does not claim that everything is restored",
-        "an_abort_does_not_say_that_a_branch_is_as_it_was_when_it_has_moved",
+        "an_abort_does_not_claim_that_a_moved_branch_is_unchanged",
     ),
     ("What a cloned repository may hold", "", ""),
     (
@@ -481,13 +477,13 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the same where no key can be kept outside of the repository",
         "an attempt in progress is rolled back, not landed",
-        "without_a_key_an_attempt_that_is_under_way_is_not_landed_by_what_the_journal_says",
+        "without_a_key_an_attempt_in_progress_is_not_landed_on_the_word_of_the_journal",
     ),
     ("a garbage line in the journal", "every command continues with the lines before it", "a_garbage_line_stops_no_command"),
     (
         "truncates the journal, or puts a FIFO, a directory or a link in its place, and kills git-ralph",
         "`status` works, `abort` restores the original state",
-        "an_abort_gets_home_whatever_an_agent_has_made_of_the_journal",
+        "an_abort_succeeds_whatever_an_agent_has_done_to_the_journal",
     ),
     (
         "does that while git-ralph is running",
@@ -497,7 +493,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "corrupts the copy of the user's index",
         "the index is rebuilt from what was staged",
-        "a_spoilt_copy_of_the_users_index_is_made_anew_from_what_was_staged",
+        "a_damaged_copy_of_the_users_index_is_rebuilt_from_the_staged_content",
     ),
     (
         "edits git-ralph's copies of the configuration",
@@ -529,7 +525,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "moves a rescue ref",
         "it is restored, the other commit is kept",
-        "a_rescue_that_an_agent_moves_elsewhere_is_what_it_was_and_the_other_commit_is_kept",
+        "a_rescue_ref_that_an_agent_moves_is_restored_and_the_other_commit_is_saved",
     ),
     (
         "staged content is deleted from the repository for good",
@@ -538,11 +534,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("What is in the tree", "", ""),
     ("ignored files, and `.gitignore` vanishes", "never committed, never removed", "ignored_files_are_neither_committed_nor_removed"),
-    ("small ignored files are deleted", "they are restored", "small_ignored_files_that_the_agent_deletes_come_back"),
+    ("small ignored files are deleted", "they are restored", "small_ignored_files_that_the_agent_deletes_are_restored"),
     (
         "small ignored files are edited by an attempt that fails",
         "restored; the agent's versions are in the run's directory",
-        "small_ignored_files_that_a_failed_attempt_edits_come_back_and_its_versions_are_kept",
+        "small_ignored_files_that_a_failed_attempt_edits_are_restored_and_its_versions_are_saved",
     ),
     (
         "small ignored files are edited by attempts that land",
@@ -562,7 +558,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "ignored files and directories that were not copied are changed",
         "rollback and abort name them",
-        "what_is_ignored_and_cannot_be_restored_is_named",
+        "ignored_files_that_cannot_be_restored_are_reported",
     ),
     (
         "repositories inside the work tree",
@@ -582,7 +578,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "an attempt changes only the index of one of them",
         "restored after a failed attempt and by an abort; an index that git merely refreshes does not count as changed",
-        "what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt_and_an_abort",
+        "content_staged_in_a_nested_repository_is_restored_after_a_failed_attempt_and_an_abort",
     ),
     (
         "one of them is too big to be copied",
@@ -592,7 +588,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "files and directories change places",
         "restored; ignored files in the way are moved, not removed",
-        "files_and_directories_that_change_places_come_back_with_what_was_ignored_in_them",
+        "files_and_directories_that_change_places_are_restored_with_their_ignored_files",
     ),
     ("a directory becomes a link out of the repository", "the outside is not touched", "a_link_out_of_the_repository_is_not_followed"),
     (
@@ -600,7 +596,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "kept and restored",
         "names_that_are_no_utf8_or_hold_newlines_are_kept_and_restored",
     ),
-    ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git does not block on them", "fifos_and_sockets_stop_nobody"),
+    ("FIFOs, also as `.gitignore` or in place of a file", "moved aside; git does not block on them", "fifos_and_sockets_stop_nothing"),
     ("modes and dangling links", "restored", "modes_and_links_survive_a_failed_attempt"),
     (
         "an attempt or a landed story adds `.gitattributes` rules and converts files",
@@ -610,7 +606,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "binary data and lone CRs under a plain `text`",
         "restored byte for byte",
-        "what_is_set_to_text_and_looks_like_none_comes_back_as_it_was",
+        "files_marked_as_text_that_do_not_look_like_text_are_restored_byte_for_byte",
     ),
     (
         "a required filter can no longer be run",
@@ -620,14 +616,14 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the agent turns sparse checkout off and writes to excluded paths",
         "those files are moved aside, sparse checkout is restored",
-        "what_an_agent_puts_where_sparse_checkout_leaves_files_out_goes_with_its_attempt",
+        "files_that_an_agent_creates_at_paths_excluded_by_sparse_checkout_are_removed_with_its_attempt",
     ),
-    ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "files_that_are_not_for_everybody_stay_so"),
-    ("directories with mode 0700, 0750", "the same after rollback and abort", "directories_that_are_not_for_everybody_stay_so"),
+    ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "private_files_stay_private"),
+    ("directories with mode 0700, 0750", "the same after rollback and abort", "private_directories_stay_private"),
     (
         "the user has files at paths that sparse checkout excludes",
         "kept, landed and restored like all others",
-        "what_the_user_has_where_sparse_checkout_leaves_files_out_survives_attempts_and_abort",
+        "the_users_files_at_paths_excluded_by_sparse_checkout_survive_attempts_and_abort",
     ),
     (
         "the agent breaks the `.git` of a submodule",
@@ -692,7 +688,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the same in directories of that user",
         "saved; rollback and abort restore the rest, name the files that stay, and print the command to fix them",
-        "files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_named_with_what_to_type",
+        "files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_reported_with_a_command",
     ),
     (
         "the same in directories that only that user may look into",
@@ -719,7 +715,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "stages something while the index has conflicts, then edits the file",
         "it is saved with the rest; each conflicting version has a name of its own",
-        "what_is_only_staged_beside_a_conflict_stays_reachable",
+        "content_staged_beside_a_conflict_stays_reachable",
     ),
     (
         "makes an ignored file or a repository between a stop or a kill and `resume`, and the next attempt deletes it",
@@ -760,18 +756,18 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "staged, unstaged, intent-to-add, deletions, renames, untracked, then `abort`",
         "index and work tree are restored, the index byte for byte",
-        "abort_gives_everything_back_as_it_was",
+        "abort_restores_everything",
     ),
-    ("has content that is only staged", "reachable over `finish` and `abort`", "what_is_only_staged_stays_reachable_over_finish_and_abort"),
+    ("has content that is only staged", "reachable over `finish` and `abort`", "staged_content_stays_reachable_over_finish_and_abort"),
     (
         "stages something, deletes the file, then resumes",
         "it is kept under a ref before the attempt starts",
-        "what_is_only_staged_before_a_resume_stays_reachable_whatever_the_attempt_comes_to",
+        "content_staged_before_a_resume_stays_reachable_whatever_the_outcome_of_the_attempt",
     ),
     (
         "something is only staged while an attempt works, and that lands",
         "it is kept under a ref and reported",
-        "what_is_only_staged_during_a_landed_attempt_is_kept_and_said",
+        "content_staged_during_a_landed_attempt_is_saved_and_reported",
     ),
     ("starts a second run on a kept branch", "the branch and its rescue refs are kept", "a_kept_branch_is_not_lost_by_a_second_start"),
     ("`start --restart` of an open run", "the old run is kept", "a_second_start_of_an_open_run_is_refused_and_restart_rescues_it"),
@@ -783,7 +779,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the original branch is deleted, renamed, or checked out elsewhere",
         "refused with an explanation",
-        "an_original_that_is_gone_or_in_use_is_refused_with_words",
+        "an_original_branch_that_is_gone_or_in_use_is_a_clear_error",
     ),
     (
         "the user presses Ctrl-Z",
@@ -834,7 +830,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "an attempt fails",
         "its files and commits are saved under a ref; the next attempt starts from a clean checkout",
-        "what_a_failed_attempt_left_is_saved_and_the_next_one_starts_clean",
+        "the_work_of_a_failed_attempt_is_saved_and_the_next_one_starts_clean",
     ),
     (
         "the work needs ignored files or installed dependencies",
@@ -916,7 +912,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the user commits, stages or edits something in a clone, and closes the run",
         "everything is saved under a ref, with its commits, before the clones are removed",
-        "what_a_user_leaves_in_a_workspace_is_saved_when_the_run_is_closed",
+        "files_that_the_user_leaves_in_a_workspace_are_saved_when_the_run_is_closed",
     ),
     (
         "a failed attempt adds ignore rules in a clone, and files that they hide",
@@ -982,7 +978,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "a worker is killed",
         "the next worker ends its agent and removes its workspace",
-        "what_a_killed_worker_left_is_ended_and_removed_by_the_next_one_and_a_living_worker_is_left_alone",
+        "leftovers_of_a_killed_worker_are_ended_and_removed_by_the_next_one_and_a_living_worker_is_left_alone",
     ),
     (
         "a worker comes late, when the attempt is over",
@@ -998,7 +994,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "a run in place, submodules, filters, a shallow or partial clone",
         "refused before anything is created",
-        "what_a_worker_cannot_do_is_refused_before_anything_is_made",
+        "a_worker_refuses_unsupported_work_before_it_creates_anything",
     ),
     ("Several stories at once", "", ""),
     (
@@ -1009,12 +1005,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "two stories change the same lines",
         "the second one is attempted again from the tip, with the conflict in its prompt; that costs no retry",
-        "a_conflict_costs_no_retry_and_the_next_attempt_is_told_of_it",
+        "a_conflict_costs_no_retry_and_is_in_the_next_prompt",
     ),
     (
         "two stories pass the gates separately, but not together",
         "the gates run on the merge, and the second story is attempted again",
-        "two_stories_that_are_green_apart_and_red_together_do_not_both_land_untested",
+        "two_stories_whose_gates_pass_apart_and_fail_together_do_not_both_land_untested",
     ),
     (
         "other stories keep landing before a slow one",
@@ -1046,7 +1042,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "the user commits on the run's branch",
         "the commit is adopted, and what lands is merged with it",
-        "the_user_commits_on_the_branch_and_what_lands_is_merged_with_it",
+        "commits_of_the_user_on_the_branch_are_merged_with_what_lands",
     ),
     (
         "agents tick boxes of the same file at the same time",
@@ -1061,7 +1057,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "an agent merges a branch differently from a story that has landed",
         "its changes since its base are merged; nothing that has landed is reverted",
-        "a_merge_of_the_agents_own_takes_back_nothing_that_another_story_has_landed",
+        "a_merge_made_by_the_agent_reverts_nothing_that_another_story_has_landed",
     ),
     ("Runners", "", ""),
     (
@@ -1092,23 +1088,23 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "`stop --now`, or Ctrl-C once or twice, while a job is queued",
         "the runner is asked to end, so that it takes the job out of the queue",
-        "a_queued_job_is_taken_out_of_the_queue_by_a_stop_by_one_ctrl_c_and_by_two",
+        "a_queued_job_is_removed_from_the_queue_by_a_stop_by_one_ctrl_c_and_by_two",
     ),
     (
         "git-ralph is killed while a job is queued",
         "`resume` asks the runner to end first",
-        "a_queued_job_of_a_killed_git_ralph_is_taken_out_of_the_queue_by_a_resume",
+        "a_queued_job_of_a_killed_git_ralph_is_removed_from_the_queue_by_a_resume",
     ),
     (
         "a runner does not end when it is asked to",
         "it is killed, and a warning says that the agent may still be running elsewhere",
-        "what_a_runner_that_had_to_be_killed_may_have_left_running_is_reported",
+        "a_killed_runner_that_may_have_left_a_program_running_is_reported",
     ),
     ("Error messages of clients", "", ""),
     (
         "an error message only sounds like a usage limit: `(not your usage limit)`, a limit of context, threads, turns or images",
         "git-ralph does not wait: the messages of each client are in a table",
-        "no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_that_must_be_set_up",
+        "a_client_that_only_mentions_a_limit_is_not_waited_for_and_a_misconfigured_one_costs_no_retries",
     ),
     (
         "a login has expired, an organisation is disabled or paused, credits or budgets are used up, a model does not exist",
@@ -1128,7 +1124,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("The environment", "", ""),
     ("failing hooks of every kind", "none runs", "no_hook_runs_and_none_can_stop_a_checkpoint"),
-    ("`ralph.hooks = true` and a failing hook", "a failed gate", "with_ralph_hooks_a_failing_hook_is_a_red_gate"),
+    ("`ralph.hooks = true` and a failing hook", "a failed gate", "with_ralph_hooks_a_failing_hook_is_a_failed_gate"),
     (
         "`commit.gpgSign` is set, but no signing agent is available",
         "not signed, unless `ralph.sign` is true",
@@ -1160,7 +1156,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "a repository that belongs to another user (`safe.directory`)",
         "refused with git's own message",
-        "a_repository_of_somebody_elses_is_refused_in_gits_words",
+        "a_repository_of_another_user_is_refused_in_gits_words",
     ),
     (
         "a rebase, cherry-pick, revert or bisect in progress, conflicts, or the branch checked out elsewhere",
@@ -1193,7 +1189,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "a runner ends, and processes that it started elsewhere on the machine do not",
         "they are found by their mark, ended and reported",
-        "what_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported",
+        "a_program_that_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported",
     ),
     (
         "a sandbox is asked for, and bubblewrap is missing or not allowed",

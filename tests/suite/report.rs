@@ -162,7 +162,7 @@ fn secrets_are_masked_in_every_format_and_in_the_log_and_counted() {
 }
 
 #[test]
-fn with_report_always_the_page_is_written_named_told_to_on_finish_and_renewed() {
+fn with_report_always_the_page_is_written_reported_passed_to_on_finish_and_renewed() {
     let world = world();
     world.git(&["config", "ralph.report", "always"]);
     let told = world.outside("told");

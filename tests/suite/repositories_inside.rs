@@ -144,7 +144,7 @@ fn with_staged(version: &str, format: &str) -> World {
 const INDEXES: [(&str, &str); 4] = [("2", "sha1"), ("3", "sha1"), ("4", "sha1"), ("4", "sha256")];
 
 #[test]
-fn what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt_and_an_abort() {
+fn content_staged_in_a_nested_repository_is_restored_after_a_failed_attempt_and_an_abort() {
     for (place, indexes) in [("untracked", &INDEXES[..]), ("ignored", &INDEXES[..1])] {
         for (version, format) in indexes {
             let world = with_staged(version, format);
@@ -169,7 +169,7 @@ fn what_is_staged_in_a_repository_of_the_users_comes_back_after_a_failed_attempt
 }
 
 #[test]
-fn an_index_that_git_writes_anew_with_nothing_else_staged_is_no_change_of_a_repository() {
+fn an_index_that_git_rewrites_with_the_same_content_is_no_change_of_a_repository() {
     for (version, format) in INDEXES {
         let world = with_staged(version, format);
         world.stories(1, "max-retries = 0");
@@ -243,7 +243,7 @@ fn a_second_run_leaves_what_the_first_has_rescued_in_a_submodule() {
 }
 
 #[test]
-fn what_was_moved_comes_back_when_an_agent_deletes_the_state_of_the_run() {
+fn files_moved_aside_are_restored_when_an_agent_deletes_the_state_of_the_run() {
     let world = with_inner();
     world.write(".git/info/exclude", ".env\n");
     world.write(".env", "SECRET\n");

@@ -148,7 +148,7 @@ fn an_ignored_file_that_the_user_commits_between_two_attempts_is_no_deletion() {
 }
 
 #[test]
-fn a_branch_that_has_lost_the_checkpoint_is_an_error_with_words() {
+fn a_branch_that_has_lost_the_checkpoint_is_a_clear_error() {
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("echo x >s$RALPH_STORY; {COMPLETE}"));
@@ -248,7 +248,7 @@ fn a_story_that_its_source_has_dropped_does_not_stop_the_loop() {
 }
 
 #[test]
-fn a_source_that_breaks_during_the_run_is_said_and_the_last_good_one_used() {
+fn a_source_that_breaks_during_the_run_is_reported_and_the_last_readable_version_is_used() {
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!("echo $RALPH_STORY >>order; {COMPLETE}"));

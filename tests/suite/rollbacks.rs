@@ -100,7 +100,7 @@ fn on_another_file_system(than: &Path) -> TempDir {
 }
 
 #[test]
-fn what_is_in_the_way_is_moved_aside_even_if_the_git_directory_is_on_another_file_system() {
+fn obstacles_are_moved_aside_even_if_the_git_directory_is_on_another_file_system() {
     let world = World::empty();
     let elsewhere = on_another_file_system(&world.repo);
     let git_dir = elsewhere.path().join("git");
@@ -133,7 +133,7 @@ fn files_that_git_cannot_add_are_moved_aside_and_spoil_no_later_attempt() {
 }
 
 #[test]
-fn an_abort_moves_aside_what_git_cannot_add_and_says_where() {
+fn an_abort_moves_files_that_git_cannot_add_aside_and_says_where() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
@@ -286,7 +286,7 @@ fn a_ref_that_names_a_missing_object_stops_nothing() {
 }
 
 #[test]
-fn a_branch_whose_commit_was_destroyed_is_not_said_to_be_back() {
+fn a_branch_whose_commit_was_destroyed_is_not_reported_as_restored() {
     let world = World::new();
     world.git(&["switch", "-qc", "other"]);
     world.git(&["commit", "-q", "--allow-empty", "-m", "doomed"]);
@@ -322,7 +322,7 @@ fn a_shallow_clone_stays_one_that_git_can_read() {
 }
 
 #[test]
-fn a_branch_called_head_confuses_nobody() {
+fn a_branch_called_head_is_not_mistaken_for_head() {
     let world = World::new();
     world.git(&["update-ref", "refs/heads/HEAD", "HEAD"]);
     survives(&world, "git update-ref refs/tags/HEAD HEAD");
@@ -425,7 +425,7 @@ fn a_git_directory_that_was_deleted_is_named() {
 }
 
 #[test]
-fn an_abort_does_not_say_that_a_branch_is_as_it_was_when_it_has_moved() {
+fn an_abort_does_not_claim_that_a_moved_branch_is_unchanged() {
     let world = World::new();
     world.stories(1, "max-retries = 0");
     world.agent(&format!("git checkout -q main; echo m >m; git add m; git commit -qm moved; git checkout -q ralph/work; {FAILED}"));
@@ -516,7 +516,7 @@ fn a_branch_that_moves_on_is_not_set_back_when_git_is_killed_while_it_is_asked()
 }
 
 #[test]
-fn objects_that_an_attempt_deletes_moves_away_or_writes_over_come_back_and_no_branch_is_said_to_be_broken() {
+fn objects_that_an_attempt_deletes_moves_or_overwrites_are_restored_and_no_branch_is_reported_as_broken() {
     let replace = |files: &str| format!("for file in {files}; do rm -f $file; echo garbage >$file; done");
     let scripts = [
         "rm -rf .git/objects".to_owned(),

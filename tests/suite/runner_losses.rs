@@ -148,7 +148,7 @@ fn a_setup_command_that_a_runner_loses_ends_the_loop_before_an_attempt_is_spent(
 }
 
 #[test]
-fn what_a_runner_that_had_to_be_killed_may_have_left_running_is_reported() {
+fn a_killed_runner_that_may_have_left_a_program_running_is_reported() {
     let world = World::new();
     behind(&world, "trap '' TERM; \"$@\" & touch ../started; while :; do sleep 0.05; done");
     world.git(&["config", "ralph.grace", "1s"]);
@@ -170,7 +170,7 @@ fn queued(world: &World) {
 }
 
 #[test]
-fn a_queued_job_is_taken_out_of_the_queue_by_a_stop_by_one_ctrl_c_and_by_two() {
+fn a_queued_job_is_removed_from_the_queue_by_a_stop_by_one_ctrl_c_and_by_two() {
     for how in ["stop", "one", "two"] {
         let world = World::new();
         queued(&world);
@@ -195,7 +195,7 @@ fn a_queued_job_is_taken_out_of_the_queue_by_a_stop_by_one_ctrl_c_and_by_two() {
 }
 
 #[test]
-fn a_queued_job_of_a_killed_git_ralph_is_taken_out_of_the_queue_by_a_resume() {
+fn a_queued_job_of_a_killed_git_ralph_is_removed_from_the_queue_by_a_resume() {
     let world = World::new();
     queued(&world);
     let running = world.spawn_start(&[]);

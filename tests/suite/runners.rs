@@ -130,7 +130,7 @@ fn an_agent_that_ignores_term_behind_a_runner_is_killed_when_its_time_is_up() {
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds a process that has left its session")]
 #[test]
-fn what_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported() {
+fn a_program_that_a_runner_started_elsewhere_and_did_not_end_is_ended_and_reported() {
     let world = World::new();
     world.stories(1, "");
     let (fifo, pid) = (world.outside("fifo"), world.outside("elsewhere.pid"));

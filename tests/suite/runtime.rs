@@ -46,7 +46,7 @@ async fn a_git_call_that_exceeds_its_limit_is_really_ended() {
 }
 
 #[test]
-fn a_hanging_git_is_a_fatal_error_with_words() {
+fn a_hanging_git_is_a_clear_fatal_error() {
     let world = World::new();
     world.stories(1, "");
     world.agent(COMPLETE);
@@ -85,7 +85,7 @@ fn a_program_is_found_where_a_shell_would_find_it() {
 }
 
 #[test]
-fn what_keeps_a_program_from_being_started_is_said() {
+fn the_reason_why_a_program_cannot_be_started_is_reported() {
     let mut world = World::new();
     world.stories(1, "max-retries = 1");
     let dir = worker(&world, "programs", "#!/bin/sh\nchmod -x $0\n");

@@ -27,7 +27,7 @@ fn killed_when_accepted(world: &World) {
 }
 
 #[test]
-fn a_finish_lands_what_was_accepted() {
+fn a_finish_lands_accepted_attempts() {
     for mode in ["--keep", "--cleanup"] {
         let world = World::new();
         world.stories(2, "");
@@ -43,7 +43,7 @@ fn a_finish_lands_what_was_accepted() {
 }
 
 #[test]
-fn an_abort_keeps_what_was_accepted_as_a_checkpoint_under_a_ref() {
+fn an_abort_saves_an_accepted_attempt_as_a_checkpoint_under_a_ref() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo x >x; {COMPLETE}"));
@@ -88,7 +88,7 @@ fn a_run_of_another_work_tree_is_running_only_if_it_is_at_work_there() {
 }
 
 #[test]
-fn what_a_finish_lands_has_the_message_that_the_hooks_left() {
+fn a_checkpoint_landed_by_finish_has_the_message_that_the_hooks_left() {
     let world = World::new();
     world.stories(1, "");
     world.git(&["config", "ralph.hooks", "true"]);
@@ -101,7 +101,7 @@ fn what_a_finish_lands_has_the_message_that_the_hooks_left() {
 }
 
 #[test]
-fn what_a_finish_lands_is_signed_if_ralph_sign_says_so() {
+fn a_checkpoint_landed_by_finish_is_signed_if_ralph_sign_says_so() {
     for sign in [true, false] {
         let world = World::new();
         world.stories(1, "");
@@ -141,7 +141,7 @@ fn killed_when_the_branch_has_moved(stories: usize) -> World {
 }
 
 #[test]
-fn the_agent_after_a_landing_that_was_cut_short_finds_what_it_finds_after_any_other() {
+fn the_agent_after_an_interrupted_landing_finds_the_same_state_as_after_any_other() {
     let (undisturbed, killed) = (careless(2), killed_when_the_branch_has_moved(2));
     undisturbed.start(&[]).code(0);
     killed.ralph(&["resume"]).code(0);
@@ -225,7 +225,7 @@ fn a_finish_judges_by_the_gates_that_were_configured_when_the_attempt_started() 
 }
 
 #[test]
-fn a_finish_judges_what_ended_even_if_the_change_cannot_be_read_any_more() {
+fn a_finish_judges_an_ended_attempt_even_if_the_change_can_no_longer_be_read() {
     let world = World::new();
     world.agent(&format!("echo work >work; {COMPLETE}"));
     let gate = deadly_gate(&world, "test -e work");

@@ -34,7 +34,7 @@ fn ralph(world: &World, program: &Path, env: &[(&str, &str)], args: &[&str]) -> 
 }
 
 #[test]
-fn setup_installs_for_the_user_once_and_takes_it_all_away_again() {
+fn setup_installs_for_the_user_once_and_uninstall_removes_everything() {
     let world = World::empty();
     let home = world.outside("home");
     let said = world.ralph(&["setup"]).code(0).says("fpath=(~/.local/share/zsh/site-functions $fpath)").stdout;
@@ -103,7 +103,7 @@ fn a_prefix_is_laid_out_as_packages_have_it() {
 }
 
 #[test]
-fn an_older_file_of_ours_is_replaced_and_one_of_somebody_else_is_not() {
+fn an_older_file_of_ours_is_replaced_and_a_foreign_file_is_not() {
     let world = World::empty();
     let home = world.outside("home");
     world.ralph(&["setup"]).code(0);
@@ -169,14 +169,14 @@ fn the_places_of_xdg_are_honoured_and_a_home_is_needed() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named_with_what_to_do() {
+fn a_path_that_setup_cannot_write_is_named() {
     let world = World::empty();
     fs::write(world.outside("home/.config"), "a file\n").unwrap();
     world.ralph(&["setup"]).code(128).says("home/.config/fish");
 }
 
 #[test]
-fn what_somebody_else_installed_beside_the_program_stays() {
+fn files_that_another_installer_put_beside_the_program_stay() {
     let world = World::empty();
     let (program, path) = installed_locally(&world);
     let env = [("PATH", path.as_str())];

@@ -139,7 +139,7 @@ fn a_failed_attempt_ticks_nothing_and_a_rollback_takes_its_ticks_back() {
 }
 
 #[test]
-fn malformed_sources_are_told_with_file_and_line_and_nothing_is_touched() {
+fn malformed_sources_are_reported_with_file_and_line_and_nothing_is_touched() {
     let world = World::new();
     world.agent(COMPLETE);
     for (file, text, expected) in [
@@ -166,7 +166,7 @@ fn malformed_sources_are_told_with_file_and_line_and_nothing_is_touched() {
 }
 
 #[test]
-fn changes_without_tasks_and_archived_changes_are_said() {
+fn changes_without_tasks_and_archived_changes_are_reported() {
     let world = World::new();
     world.agent(COMPLETE);
     world.write("openspec/changes/empty/proposal.md", "x\n");
@@ -230,7 +230,7 @@ fn a_source_that_git_does_not_keep_makes_nothing_done_either() {
 }
 
 #[test]
-fn what_a_source_is_is_told_once_for_a_run() {
+fn the_format_of_a_source_is_detected_once_per_run() {
     for addition in ["## Phase 2 ideas\\n- [ ] later", "### Task 9: x\\n- [ ] y", "## 1. Later\\n- [ ] z"] {
         let world = World::new();
         let agent = format!("[ $RALPH_STORY = 1 ] && printf '\\n{addition}\\n' >> TODO.md");
@@ -251,7 +251,7 @@ fn a_source_that_the_agent_deletes_or_rewrites_is_put_back() {
 }
 
 #[test]
-fn an_agent_that_breaks_or_empties_what_stands_beside_makes_nothing_done() {
+fn an_agent_that_breaks_or_empties_other_files_of_the_source_makes_no_story_done() {
     let world = World::new();
     openspec(&world, "work");
     let cheat = "printf 'caf\\351\\n' > openspec/changes/work/design.md; sed -i 's/\\[ \\]/[x]/' openspec/changes/work/tasks.md";
@@ -267,7 +267,7 @@ fn an_agent_that_breaks_or_empties_what_stands_beside_makes_nothing_done() {
 }
 
 #[test]
-fn a_finished_story_stays_done_when_its_words_are_mended() {
+fn a_finished_story_stays_done_when_its_text_is_edited() {
     let world = World::new();
     world.write("openspec/changes/work/tasks.md", "## 1. A\n- [x] 1.1 teh thing\n## 2. B\n- [ ] b\n");
     world.agent(&format!("cat > /dev/null; sed -i s/teh/the/ openspec/changes/work/tasks.md\n{COMPLETE}"));
@@ -277,7 +277,7 @@ fn a_finished_story_stays_done_when_its_words_are_mended() {
 }
 
 #[test]
-fn ticks_of_the_users_between_stop_and_resume_are_believed() {
+fn boxes_that_the_user_ticks_between_stop_and_resume_count() {
     let world = World::new();
     three(&world, "", "", &["--limit", "1"]).code(0);
     world.write("TODO.md", "- [x] 1 a\n- [ ] 2 b\n- [x] 3 c\n- [ ] 4 d\n");

@@ -31,7 +31,7 @@ fn kill_after(world: &World, pattern: &str, time: usize) {
 }
 
 #[test]
-fn a_kill_while_the_stash_is_built_anew_loses_no_entry() {
+fn a_kill_while_the_stash_is_rebuilt_loses_no_entry() {
     for (script, end) in [("echo agents >README; git stash -q; git stash drop -q stash@{1}", FAILED), ("git stash drop -q", COMPLETE)] {
         for (pattern, time) in [("'update-ref -d refs/stash'", 1), ("'stash store'", 1), ("'stash store'", 2)] {
             let world = with_stash();
@@ -84,7 +84,7 @@ fn a_stash_entry_that_the_user_makes_between_a_crash_and_the_resume_stays_in_the
 }
 
 #[test]
-fn what_is_only_staged_before_a_resume_stays_reachable_whatever_the_attempt_comes_to() {
+fn content_staged_before_a_resume_stays_reachable_whatever_the_outcome_of_the_attempt() {
     for end in [COMPLETE, FAILED] {
         let world = World::new();
         world.stories(2, "max-retries = 0");
@@ -102,7 +102,7 @@ fn what_is_only_staged_before_a_resume_stays_reachable_whatever_the_attempt_come
 }
 
 #[test]
-fn what_is_only_staged_during_a_landed_attempt_is_kept_and_said() {
+fn content_staged_during_a_landed_attempt_is_saved_and_reported() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo 'only staged' >f; git add f; rm f; {COMPLETE}"));
@@ -112,7 +112,7 @@ fn what_is_only_staged_during_a_landed_attempt_is_kept_and_said() {
 }
 
 #[test]
-fn an_earlier_version_that_was_staged_is_kept_without_a_word_and_a_commit_of_it_is_no_stage() {
+fn an_earlier_version_that_was_staged_is_saved_silently_and_one_that_was_committed_is_not_staged_content() {
     let world = World::new();
     world.stories(2, "");
     world.agent(&format!(
@@ -125,7 +125,7 @@ fn an_earlier_version_that_was_staged_is_kept_without_a_word_and_a_commit_of_it_
 }
 
 #[test]
-fn what_the_user_stages_after_a_landing_was_cut_short_is_kept() {
+fn content_that_the_user_stages_after_an_interrupted_landing_is_kept() {
     let world = World::new();
     world.stories(1, "");
     world.agent(&format!("echo x >x; {COMPLETE}"));
@@ -140,7 +140,7 @@ fn what_the_user_stages_after_a_landing_was_cut_short_is_kept() {
 }
 
 #[test]
-fn what_is_only_staged_beside_a_conflict_stays_reachable() {
+fn content_staged_beside_a_conflict_stays_reachable() {
     for (end, code) in [(FAILED, 1), (COMPLETE, 0)] {
         let world = World::new();
         world.git(&["checkout", "-q", "-b", "side"]);

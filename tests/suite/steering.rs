@@ -95,7 +95,7 @@ fn a_story_whose_retries_are_spent_leaves_the_others_to_go_on() {
 }
 
 #[test]
-fn a_loop_is_told_of_a_hint_and_the_next_attempt_gets_it() {
+fn a_running_loop_passes_a_hint_to_the_next_attempt() {
     let world = world(GRAPH, "");
     world.agent(&format!("{}; test $RALPH_ATTEMPT = 1 && {FAILED} || {COMPLETE}", held(&world, "a")));
     let running = start_held(&world, &[]);
@@ -166,7 +166,7 @@ fn a_skipped_story_takes_those_after_it_along_and_names_them() {
 }
 
 #[test]
-fn a_loop_that_is_told_to_retry_a_failed_story_attempts_it_again() {
+fn a_running_loop_attempts_a_failed_story_again_after_a_retry_request() {
     let world = world(GRAPH, "");
     let fails = format!("if [ $RALPH_STORY$RALPH_ATTEMPT = a1 ]; then {FAILED}; else {COMPLETE}; fi");
     world.agent(&format!("{}; {fails}", held(&world, "c")));
@@ -238,7 +238,7 @@ fn edits_of_the_user_become_the_checkpoint_of_a_story_that_is_done_by_hand() {
 }
 
 #[test]
-fn a_story_that_is_under_way_is_done_by_hand_with_what_the_agent_left() {
+fn a_story_in_progress_is_done_by_hand_with_the_files_that_the_agent_left() {
     if World::is_in_place_only("in an isolated run the user's checkout is taken") {
         return;
     }
@@ -257,7 +257,7 @@ fn a_story_that_is_under_way_is_done_by_hand_with_what_the_agent_left() {
 }
 
 #[test]
-fn done_in_an_isolated_run_takes_the_checkout_and_not_what_the_agent_has_half_done() {
+fn done_in_an_isolated_run_takes_the_checkout_and_not_the_agents_unfinished_work() {
     let world = world(GRAPH, "");
     world.agent(&format!("{}; {COMPLETE}", held(&world, "a")));
     let running = start_held(&world, &["--isolate"]);
@@ -333,7 +333,7 @@ fn an_undo_of_a_story_done_by_hand_leaves_the_edits_in_the_checkout_of_an_isolat
 }
 
 #[test]
-fn done_that_conflicts_with_what_has_landed_is_refused_and_changes_nothing() {
+fn done_that_conflicts_with_landed_work_is_refused_and_changes_nothing() {
     let world = world(GRAPH, &format!("echo theirs >same; {COMPLETE}"));
     world.start(&["--isolate", "--limit", "1"]).code(0);
     let before = world.git(&["for-each-ref"]);
@@ -364,7 +364,7 @@ fn done_is_refused_in_the_middle_of_a_cherry_pick() {
 }
 
 #[test]
-fn done_on_another_branch_says_once_what_is_wrong_and_what_to_type() {
+fn done_on_another_branch_reports_the_problem_and_the_command_once() {
     if World::is_in_place_only("in an isolated run the checkout stays on its branch") {
         return;
     }
@@ -376,7 +376,7 @@ fn done_on_another_branch_says_once_what_is_wrong_and_what_to_type() {
 }
 
 #[test]
-fn requests_that_a_killed_loop_did_not_take_are_taken_by_resume() {
+fn requests_that_a_killed_loop_did_not_handle_are_handled_by_resume() {
     let world = world(GRAPH, "");
     world.agent(&format!("{}; {COMPLETE}", held(&world, "a")));
     let running = start_held(&world, &[]);
@@ -393,7 +393,7 @@ fn requests_that_a_killed_loop_did_not_take_are_taken_by_resume() {
 }
 
 #[test]
-fn what_a_loop_took_before_it_was_killed_is_not_taken_again() {
+fn a_request_that_a_loop_handled_before_it_was_killed_is_not_handled_again() {
     let world = world(GRAPH, "");
     world.agent(&format!("{}; {COMPLETE}", held(&world, "a")));
     let running = start_held(&world, &[]);
@@ -547,7 +547,7 @@ fn editor(world: &mut World, script: &str) {
 }
 
 #[test]
-fn a_broken_edit_goes_back_into_the_editor_with_what_is_wrong_and_is_taken_when_it_is_fixed() {
+fn a_broken_edit_is_reopened_with_the_error_and_accepted_once_fixed() {
     let mut world = world(GRAPH, COMPLETE);
     editor(
         &mut world,
@@ -562,7 +562,7 @@ fn a_broken_edit_goes_back_into_the_editor_with_what_is_wrong_and_is_taken_when_
 }
 
 #[test]
-fn an_edit_that_stays_broken_changes_nothing_and_is_gone_on_with() {
+fn an_edit_that_stays_broken_changes_nothing_and_the_next_edit_continues_it() {
     let mut world = world(GRAPH, COMPLETE);
     editor(&mut world, "grep -q broken \"$1\" || echo broken >>\"$1\"");
     world.ralph(&["edit", "work"]).code(128).says("the change file was not changed").says("git ralph edit work");
@@ -655,7 +655,7 @@ fn asked_and_killed(world: &World, running: Running, request: &[&str]) {
 }
 
 #[test]
-fn finish_abort_and_undo_follow_what_a_killed_loop_did_not_take() {
+fn finish_abort_and_undo_follow_requests_that_a_killed_loop_did_not_handle() {
     if World::is_in_place_only("in an isolated run the user's checkout is taken") {
         return;
     }
@@ -751,7 +751,7 @@ fn a_gate_is_ended_by_skip_hint_now_and_done() {
 }
 
 #[test]
-fn a_skipped_story_that_waits_in_the_landing_queue_is_taken_out_of_it() {
+fn a_skipped_story_in_the_landing_queue_is_removed_from_it() {
     let change = "order = \"any\"\n[[story]]\nid = \"a\"\n[[story]]\nid = \"b\"\n[[story]]\nid = \"c\"\n";
     let world = world(change, "");
     let go = world.outside("go");
@@ -779,7 +779,7 @@ fn a_skipped_story_that_waits_in_the_landing_queue_is_taken_out_of_it() {
 }
 
 #[test]
-fn a_hint_is_told_as_what_comes_of_it() {
+fn a_hint_is_reported_with_its_effect() {
     let world = world(GRAPH, COMPLETE);
     world.start(&["--limit", "1"]).code(0);
     world.ralph(&["hint", "b", "--now", "-m", "x"]).code(0).says("b: hint saved for the next attempt");

@@ -34,7 +34,7 @@ fn no_hook_runs_and_none_can_stop_a_checkpoint() {
 }
 
 #[test]
-fn with_ralph_hooks_a_failing_hook_is_a_red_gate() {
+fn with_ralph_hooks_a_failing_hook_is_a_failed_gate() {
     let world = World::new();
     world.stories(1, "");
     world.git(&["config", "ralph.hooks", "true"]);
@@ -102,7 +102,7 @@ fn the_users_configuration_changes_nothing() {
 }
 
 #[test]
-fn a_committer_without_an_author_is_nobody() {
+fn a_committer_without_an_author_is_no_identity() {
     let mut world = World::new();
     for (key, value) in [("user.useConfigOnly", "true"), ("user.name", ""), ("user.email", "")] {
         world.git(&["config", key, value]);
@@ -271,7 +271,7 @@ fn a_read_only_disk_is_a_clear_error_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_repository_of_somebody_elses_is_refused_in_gits_words() {
+fn a_repository_of_another_user_is_refused_in_gits_words() {
     let world = World::new();
     world.stories(1, "");
     let owned = program_from_scratch("chown").args(["-R", "65534:65534", world.repo.to_str().unwrap()]).status().unwrap();
@@ -302,7 +302,7 @@ fn starting_in_the_middle_of_something_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_in_an_unreadable_directory_of_an_ordinary_user_comes_back_with_its_permissions() {
+fn files_in_an_unreadable_directory_of_an_ordinary_user_are_restored_with_their_permissions() {
     let world = World::new();
     let chmod = |name: &str, mode: u32| fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
     world.write("d/secret", "s\n");
@@ -409,7 +409,7 @@ fn files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_move
 }
 
 #[test]
-fn files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_named_with_what_to_type() {
+fn files_in_directories_of_another_owner_stop_neither_rollback_nor_abort_and_are_reported_with_a_command() {
     let script =
         "mkdir -p rooted/sub; echo r >rooted/sub/file; echo 2 >deep/g; echo n >deep/new; rm deep/gone; chown root deep; chmod 755 deep";
     let (world, output) = failing_while_root_does(script);

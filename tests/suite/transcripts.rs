@@ -557,7 +557,7 @@ fn the_words_of_helpers_tools_and_warnings_are_not_the_final_message() {
 }
 
 #[test]
-fn a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work() {
+fn a_result_is_read_however_long_its_line_is_and_unreadable_lines_count_as_work() {
     let long = "x".repeat(3 * 1024 * 1024);
     let longer = "x".repeat(9 * 1024 * 1024);
     let tool = |text: &str| format!(r#"{{"type":"user","message":{{"content":"{text}"}}}}"#);
@@ -578,7 +578,7 @@ fn a_result_is_read_however_long_its_line_is_and_what_cannot_be_read_is_work() {
 }
 
 #[test]
-fn a_plain_command_is_believed_if_its_output_ends_with_the_promise_and_it_succeeds() {
+fn the_promise_of_a_plain_command_counts_if_it_ends_the_output_and_the_command_succeeds() {
     let (ok, failed, killed) = (Exit::Success, Exit::Code { code: 1 }, Exit::Code { code: 137 });
     let tag = "<promise>COMPLETE</promise>";
     let table: Vec<(&str, String, &Exit, &str)> = vec![
@@ -693,7 +693,7 @@ fn gives_up(format: Format, message: &str) -> String {
 }
 
 #[test]
-fn no_client_is_waited_for_that_only_speaks_of_a_limit_and_none_burns_retries_that_must_be_set_up() {
+fn a_client_that_only_mentions_a_limit_is_not_waited_for_and_a_misconfigured_one_costs_no_retries() {
     let messages = [
         ("API Error: Server is temporarily limiting requests (not your usage limit)", "unavailable"),
         ("Selected model is at capacity. Please try a different model.", "unavailable"),

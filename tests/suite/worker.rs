@@ -213,7 +213,7 @@ fn a_worker_takes_only_a_ref_below_refs_ralph_a_full_id_and_a_hub_that_is_no_opt
 
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it finds what a killed worker left running by its mark")]
 #[test]
-fn what_a_killed_worker_left_is_ended_and_removed_by_the_next_one_and_a_living_worker_is_left_alone() {
+fn leftovers_of_a_killed_worker_are_ended_and_removed_by_the_next_one_and_a_living_worker_is_left_alone() {
     let far = Far::new();
     let agent = |name: &str| format!("echo $$ >{}; sleep 600", far.world.outside(name).display());
     let mut killed = far.spawn(&["--prompt-bytes", "0"], &["sh", "-c", &agent("first")]);
@@ -252,7 +252,7 @@ fn a_worker_that_comes_late_pushes_nothing_when_the_attempt_is_over() {
 }
 
 #[test]
-fn setup_commands_run_before_the_agent_and_what_they_make_is_no_part_of_the_result() {
+fn setup_commands_run_before_the_agent_and_their_files_are_not_part_of_the_result() {
     let far = Far::new();
     far.world.write(".gitignore", "deps\n");
     far.world.git(&["add", "-A"]);

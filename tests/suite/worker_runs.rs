@@ -204,7 +204,7 @@ fn abort_after_a_kill_clears_the_hub_and_a_hub_that_is_gone_is_reported() {
 }
 
 #[test]
-fn what_a_worker_cannot_do_is_refused_before_anything_is_made() {
+fn a_worker_refuses_unsupported_work_before_it_creates_anything() {
     let fleet = Fleet::new();
     let world = &fleet.world;
     world.stories(1, "");

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_git_is_told_what_it_lacks() {
+    fn an_older_git_is_reported_with_what_it_lacks() {
         assert_eq!(lacking((2, 45)), "");
         assert_eq!(lacking((2, 39)), "; lacks repositories whose refs are in the reftable format (2.45)");
         assert!(lacking((2, 37)).contains("merge-tree --write-tree") && !lacking((2, 37)).contains("core.fsync"));

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced_and_markup_is_text() {
+    fn characters_that_xml_cannot_hold_are_replaced_and_markup_is_escaped() {
         assert_eq!(content("a\u{0}b\u{1b}[0m\u{ffff}"), "a\u{fffd}b\u{fffd}[0m\u{fffd}");
         assert_eq!(attribute("<a href=\"x\">&\n]]>"), "&lt;a href=&quot;x&quot;&gt;&amp; ]]&gt;");
         assert_eq!(seconds(61_005), "61.005");

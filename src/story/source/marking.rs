@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_of_other_stories_that_the_agent_ticked_are_open_again_and_said() {
+    fn boxes_of_other_stories_that_the_agent_ticked_are_unticked_and_reported() {
         let before = "## 1. A\n- [ ] a\n## 2. B\n- [ ] c\n- [x] d\n- [ ] same\n- [ ] same\n";
         let now = "## 1. A\n- [x] a\n- [x] new of my own\n## 2. B\n- [x] c\n- [x] d\n- [x] same\n- [ ] same\n- [x] new\n";
         let after = "## 1. A\n- [x] a\n- [x] new of my own\n## 2. B\n- [ ] c\n- [x] d\n- [ ] same\n- [ ] same\n- [ ] new\n";

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_without_a_group_are_a_story_and_said() {
+    fn tasks_without_a_group_are_a_story_and_reported() {
         let sourced = Material { kind: Kind::OpenSpec, main: page("t/tasks.md", "- [ ] a\n- [ ] b\n"), beside: Vec::new() }.read().unwrap();
         assert_eq!((sourced.stories.len(), sourced.stories[0].id.as_str()), (1, "tasks"));
         assert!(sourced.notes[0].contains("tasks without a group"), "{:?}", sourced.notes);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_input_is_told_with_its_line() {
+    fn malformed_input_is_reported_with_its_line() {
         for (text, expected) in [
             ("{\n\"userStories\": [\n{\"title\": \"x\"}]}", "prd.json:3: expected an \"id\""),
             ("{\n\"userStories\": [\n{]}", "prd.json:3: "),

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_does_not_hide_a_later_write_of_the_same_length() {
+    fn remembered_stamps_do_not_hide_a_later_write_of_the_same_length() {
         let root = tempfile::tempdir().unwrap();
         let (one, other) = (root.path().join("one"), root.path().join("other"));
         let mirror = Mirror::default();

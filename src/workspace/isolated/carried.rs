@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_files_and_fetching_need_is_taken_over_and_nothing_else() {
+    fn settings_for_content_and_fetching_are_taken_over_and_no_others() {
         let text = text(&[
             ("core.autocrlf", "input"),
             ("core.fsmonitor", "/evil"),

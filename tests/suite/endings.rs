@@ -296,8 +296,8 @@ fn a_stop_during_the_last_story_ends_a_run_that_is_done() {
     }
 }
 
-#[test]
 #[cfg_attr(ralph_portable, ignore = "needs Linux: it sees that a process has ended although its parent has not reaped it")]
+#[test]
 fn a_withdrawn_question_leaves_no_trace_in_status() {
     let world = half_failing();
     for signal in ["TERM", "KILL"] {

@@ -447,7 +447,7 @@ fn inbox(world: &World) -> std::path::PathBuf {
     of_repository.join("work/1/inbox")
 }
 
-#[cfg_attr(ralph_portable, ignore = "needs Linux: it sees that a process is a descendant of git-ralph although it has cleared its environment")]
+#[cfg_attr(ralph_portable, ignore = "needs Linux: it sees that a process without our environment descends from git-ralph")]
 #[test]
 fn an_agent_can_leave_no_request_for_the_loop() {
     let program = env!("CARGO_BIN_EXE_git-ralph");

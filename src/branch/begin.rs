@@ -52,7 +52,7 @@ pub async fn preflight(repo: &Repo, names: &Names) -> Result<()> {
     let kept = names.prefix();
     for name in [REFS.trim_end_matches('/'), kept.trim_end_matches('/')] {
         if let Some(oid) = refs.get(name) {
-            let problem = Problem::refused(format!("the ref '{name}' is in the way of refs below it, under which work is kept"));
+            let problem = Problem::refused(format!("the ref '{name}' is in the way of refs below it, under which git-ralph saves work"));
             bail!(problem.hint(format!("git branch {} {} && git update-ref -d {name}", name.replace('/', "-"), oid.short())));
         }
     }

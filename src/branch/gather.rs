@@ -98,7 +98,7 @@ impl Branch {
             Err(paths) => Ok(Gathered::Impossible(conflict(head.as_ref(), &paths))),
             Ok(tree) => {
                 self.switch(workspace, &snapshot, &tree, &label).await?;
-                fs::write(note(workspace), lines.record(&label)).context("cannot write what was brought together")?;
+                fs::write(note(workspace), lines.record(&label)).context("cannot write the merged tree")?;
                 Ok(Gathered::Brought(brought))
             }
         }

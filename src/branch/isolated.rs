@@ -199,7 +199,7 @@ impl Branch {
         let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
         let words: Vec<String> = paths.iter().map(|path| quoted(&path.display().to_string())).collect();
         let (short, change) = (self.names.short_branch(), self.names.change());
-        Problem::refused(format!("what is in your checkout for '{story}' conflicts with what has landed in:{}", list.concat()))
+        Problem::refused(format!("your edits for '{story}' conflict with landed stories in:{}", list.concat()))
             .hint(format!("git diff {short} -- {}   to see what differs", words.join(" ")))
             .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
     }

@@ -217,7 +217,7 @@ impl Branch {
                 Some(current) => Ok(Some(current)),
                 None => bail!(
                     Problem::refused(format!("the original branch '{}' no longer exists", original.words()))
-                        .hint(format!("git branch {} {}   to bring it back where it was", quoted(&original.words()), oid.short()))
+                        .hint(format!("git branch {} {}   to recreate it", quoted(&original.words()), oid.short()))
                         .hint("git ralph finish --keep   to stay on the run's branch")
                 ),
             },
@@ -276,7 +276,7 @@ impl Branch {
         let left = head.and_then(Head::branch) != Some(self.names.branch().as_str())
             && !workspace.repo.last_move_of_head().await?.ends_with(BY_US);
         let ancestor = current.filter(|_| left && from_original < from_run.len()).unwrap_or(recorded);
-        let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was cut short\n").await?;
+        let tip = self.repo.commit(&self.tree(here).await?, &[recorded], "edits since the finish was interrupted\n").await?;
         let common = self.repo.commit(&self.tree(ancestor).await?, &[], "common\n").await?;
         let ours = self.repo.commit(&self.tree(target).await?, &[&common], "target\n").await?;
         let theirs = self.repo.commit(&self.tree(here).await?, &[&common], "here\n").await?;

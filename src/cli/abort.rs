@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Give up the run and restore branch, work tree and index to their state before `start`. Its work stays reachable under refs/ralph/.
+/// Give up the run and restore branch, work tree and index to their state before `start`. The work of the run is saved under refs/ralph/.
 #[derive(Debug, Args)]
 pub struct Abort {
     /// The change (default: the one with the open run in this work tree)

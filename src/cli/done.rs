@@ -5,9 +5,9 @@ use clap::Args;
 /// Mark a story as done by hand. Your uncommitted edits become its checkpoint; no gate is run.
 #[derive(Debug, Args)]
 pub struct Done {
-    /// The story (default: the one that is under way or has failed)
+    /// The story (default: the one that is in progress or has failed)
     pub story: Option<String>,
-    /// A text for the commit message
+    /// Text to add to the commit message
     #[arg(short, long, value_name = "TEXT")]
     pub message: Option<String>,
     /// The change (default: the one with the open run in this work tree)

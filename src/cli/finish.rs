@@ -4,12 +4,12 @@ use clap::Args;
 
 use crate::config::Finish;
 
-/// End a run; asks on a terminal when neither --cleanup nor --keep is given.
+/// Finish a run. If neither --cleanup nor --keep is given, it asks on a terminal.
 #[derive(Debug, Args)]
 pub struct FinishArgs {
     /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
-    /// Back to the original branch with everything as uncommitted changes
+    /// Return to the original branch, with the result as uncommitted changes
     #[arg(long, conflicts_with = "keep")]
     pub cleanup: bool,
     /// Stay on the run's branch

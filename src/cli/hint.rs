@@ -8,10 +8,10 @@ use clap::Args;
 pub struct Hint {
     /// The story (default: every story)
     pub story: Option<String>,
-    /// The advice; read from standard input if it is not given
+    /// The advice (default: read from standard input)
     #[arg(short, long, value_name = "TEXT")]
     pub message: Option<String>,
-    /// End the attempt that is under way and start it again with the advice; this costs no retry
+    /// End the current attempt and start it again with the advice; this uses no retry
     #[arg(long)]
     pub now: bool,
     /// The change (default: the one with the open run in this work tree)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// List the changes of this repository and where each stands.
+/// List the changes of this repository and the state of each.
 #[derive(Debug, Args)]
 pub struct List {
     /// Print JSON

@@ -69,17 +69,17 @@ pub enum Command {
     New(New),
     /// Open the file of a change in your editor
     Edit(Edit),
-    /// List the changes of this repository and where each stands
+    /// List the changes of this repository and the state of each
     List(List),
-    /// Begin a run
+    /// Start a run
     Start(Box<Start>),
     /// Continue an open run, after a stop, a crash or a kill
     Resume(Box<Resume>),
-    /// End a run: cleanup or keep
+    /// Finish a run, with the result uncommitted (--cleanup) or on its branch (--keep)
     Finish(FinishArgs),
     /// Give up the run and restore branch, work tree and index to their state before `start`
     Abort(Abort),
-    /// Remove the last checkpoint; its work stays reachable
+    /// Remove the last checkpoint and save it under a ref
     Undo(UndoArgs),
     /// Give advice to the next attempts of a story
     Hint(Hint),
@@ -89,15 +89,15 @@ pub enum Command {
     Retry(Retry),
     /// Mark a story as done by hand, with your edits as its checkpoint
     Done(Done),
-    /// Show where the run stands and what to type next
+    /// Show the state of the run and what to type next
     Status(Status),
     /// Show the history of a run and the work saved from failed attempts
     Log(LogArgs),
-    /// Make a page of a run: what happened, when, at what cost, and what came of it
+    /// Make a page about a run: what happened, when, at what cost, and with what result
     Report(ReportArgs),
     /// Ask a running loop in another terminal to stop
     Stop(StopArgs),
-    /// Delete the saved work and the records of closed runs
+    /// Delete the saved work and the records of finished and aborted runs
     Prune(Prune),
     /// List every setting, its value and where it was set
     Config(ConfigArgs),

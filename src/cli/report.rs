@@ -6,15 +6,15 @@ use clap::{Args, ValueEnum};
 
 use super::count;
 
-/// Make a page of a run: what happened, when, at what cost, and what came of it.
+/// Make a page about a run: what happened, when, at what cost, and with what result.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The change; the open run of this work tree if none is named
+    /// The change (default: the one with the open run in this work tree)
     pub change: Option<String>,
-    /// The page of run N of the change, not of its last one
+    /// Show run N of the change (default: the latest)
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub run: Option<u32>,
-    /// Write to this file, - for standard output
+    /// Write to this file; - means standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// The format of the page
@@ -31,10 +31,10 @@ pub struct ReportArgs {
 /// A format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// One HTML file that needs no other
+    /// One HTML file that needs no other files
     Html,
     /// Markdown for the description of a pull request
     Markdown,
-    /// JUnit XML for the pages of a CI server
+    /// JUnit XML for a CI server
     Junit,
 }

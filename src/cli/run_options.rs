@@ -11,7 +11,7 @@ pub struct RunOptions {
     /// The options that are also settings; `only` is filled in by [`RunOptions::flags`].
     #[command(flatten)]
     pub settings: Flags,
-    /// Work on this story only; may be given more than once
+    /// Work on this story only; may be repeated
     #[arg(long, value_name = "STORY", display_order = 90)]
     pub only: Vec<String>,
     /// Stop after this many stories

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Leave a story out, and with it the stories that come after it. An attempt that is under way is ended and rolled back.
+/// Leave out a story and the stories that depend on it. An attempt in progress is ended and rolled back.
 #[derive(Debug, Args)]
 pub struct Skip {
     /// The story

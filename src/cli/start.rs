@@ -4,13 +4,13 @@ use clap::Args;
 
 use super::RunOptions;
 
-/// Begin a run.
+/// Start a run.
 #[derive(Debug, Args)]
 #[command(override_usage = "git ralph start [<options>] [<change>] [-- <cmd>...]")]
 pub struct Start {
-    /// The change (default: the only one, or asked for on a terminal)
+    /// The change (default: the only one; if there are several, you are asked on a terminal)
     pub change: Option<String>,
-    /// Set the unfinished run aside (under refs/ralph/) and start over; also do a finished change again
+    /// Set the unfinished run aside (under refs/ralph/) and start over, or run a finished change again
     #[arg(long)]
     pub restart: bool,
     /// How the loop is to run.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Show where the run stands and what to type next.
+/// Show the state of the run and what to type next.
 #[derive(Debug, Default, Args)]
 pub struct Status {
     /// The change (default: the one with the open run in this work tree)

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Run one attempt's agent on this machine: fetch where it begins from a hub, run it, push what it leaves to the hub.
+/// Run one attempt's agent on this machine: fetch a commit from a hub, run the agent on it, push the result to the hub.
 ///
-/// git-ralph calls this at the far end of a runner such as `ssh host git-ralph worker --hub URL`, and adds the other options itself.
+/// A runner such as `ssh host git-ralph worker --hub URL` starts this command. git-ralph adds the other options itself.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     /// The repository that both machines can reach: a URL or a path
@@ -16,19 +16,19 @@ pub struct WorkerArgs {
     /// The commit that the attempt begins from
     #[arg(long, value_name = "COMMIT")]
     pub base: String,
-    /// The ref of the hub that has this commit; without it the hub must let a commit be fetched by its id
+    /// The ref of the hub that has this commit; without it the hub must allow fetching a commit by its id
     #[arg(long, value_name = "REF")]
     pub base_ref: Option<String>,
     /// The ref of the hub that the result is pushed to, below `refs/ralph/<change>/`
     #[arg(long, value_name = "REF")]
     pub result: String,
-    /// How many commits of history to fetch; all of them unless it is given
+    /// How many commits of history to fetch (default: all)
     #[arg(long, value_name = "N", value_parser = super::count)]
     pub depth: Option<u32>,
-    /// Where workspaces are made; the directory for temporary files unless it is given
+    /// Where to make workspaces (default: the directory for temporary files)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// How long the agent may take to end when it is asked to, in seconds
+    /// How long the agent may take to end after SIGTERM, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub grace: u64,
     /// A variable for the agent
@@ -40,16 +40,16 @@ pub struct WorkerArgs {
     /// The name and address of the agent's commits
     #[arg(long, value_name = "NAME <ADDRESS>")]
     pub identity: Option<OsString>,
-    /// How long the learnings are that stand before the prompt on standard input
+    /// The length of the learnings, which come before the prompt on standard input
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub learnings_bytes: u64,
-    /// How long the prompt is; if standard input ends before that, the agent is not started
+    /// The length of the prompt; if standard input ends before that, the agent is not started
     #[arg(long, value_name = "BYTES")]
     pub prompt_bytes: Option<u64>,
-    /// Report on standard error that the agent starts and how it has ended, in lines that begin like this
+    /// Report the start and the end of the agent on standard error, in lines that begin with MARK
     #[arg(long, value_name = "MARK")]
     pub report: Option<String>,
-    /// The values of --env, --setup and --identity and the words of the agent have `%20` for a space, and so on
+    /// The values of --env, --setup and --identity and the agent's command line are encoded, with `%20` for a space
     #[arg(long)]
     pub encoded: bool,
     /// The agent

@@ -62,7 +62,7 @@ fn check_knows(store: &Store, place: &Place, owner: &WorkspaceOwner, workspace: 
     }
     let top = owner.top.display();
     bail!(
-        Problem::refused(format!("{} says that it is a workspace of {top}, which knows nothing of it", workspace.display()))
+        Problem::refused(format!("{} says that it is a workspace of {top}, which has no record of it", workspace.display()))
             .hint(format!("cd {}", quoted(&top.to_string())))
     )
 }
@@ -138,7 +138,7 @@ impl Context {
         if let Some(owner) = &owner {
             check_knows(&store, &place, owner, &workspace)?;
         }
-        StateBackup::revive(&store).context("cannot bring a run back whose files were deleted")?;
+        StateBackup::revive(&store).context("cannot restore a run whose files were deleted")?;
         git = git.with_stale_dir(place.ralph_dir().join("stale-locks"));
         let repo = Repo { git, place };
         let repo = if anonymous { repo.under_stand_in() } else { repo };

@@ -13,7 +13,7 @@ pub async fn run(args: Hint, environment: Environment) -> Result<ExitStatus> {
     let text = match args.message {
         Some(text) => text,
         None if environment.interactive => {
-            bail!(Problem::usage("what is the hint? neither -m nor standard input has a text").hint("git ralph hint -m '<text>'"))
+            bail!(Problem::usage("the hint is missing: give it with -m or on standard input").hint("git ralph hint -m '<text>'"))
         }
         None => tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await?.context("cannot read the hint")?,
     };

@@ -153,7 +153,7 @@ async fn attempt(context: &Context, subject: &Subject, chronicle: &Chronicle, nu
     };
     let dir = run.attempt(&story, number);
     let stdout = dir.join("stdout");
-    let missing = || format!("the transcript of attempt {number} of '{story}' is not there: cannot read {}", stdout.display());
+    let missing = || format!("the transcript of attempt {number} of '{story}' is missing: cannot read {}", stdout.display());
     if args.raw {
         let mut file = File::open(&stdout).with_context(missing)?;
         output::copy(&mut file);

@@ -41,7 +41,7 @@ const HEAD: u64 = 1000;
 /// Creates the page and writes it.
 pub async fn run(args: &ReportArgs, environment: Environment) -> Result<ExitStatus> {
     if args.open && (args.format != ReportFormat::Html || args.output.as_deref() == Some(Path::new("-"))) {
-        bail!(Problem::usage("--open opens an HTML page that is in a file").hint("git ralph report --open"));
+        bail!(Problem::usage("--open needs an HTML page in a file").hint("git ralph report --open"));
     }
     let context = Context::open(environment).await?;
     let (run, state) = run_looked_at(&context, args.change.as_deref(), args.run)?;

@@ -69,15 +69,15 @@ pub fn needs_isolation(hint: String) -> Problem {
 fn warn_of_budget(work: &Work) {
     let (settings, agent) = (&work.settings, &work.agent);
     let warn = |option: &str, what: &str, other: &str| {
-        let text = format!("{} does not tell {what}, so {option} cannot be kept{other}", agent.name);
+        let text = format!("{} does not report {what}, so {option} cannot be enforced{other}", agent.name);
         output::message(&Line::new(Tone::Warning, text));
     };
     if settings.max_cost.is_some() && !agent.format.tells_cost() {
         let other = if agent.format.tells_tokens() { "; use --max-tokens" } else { "" };
-        warn("--max-cost", "what its work costs", other);
+        warn("--max-cost", "its cost", other);
     }
     if settings.max_tokens.is_some() && !agent.format.tells_tokens() {
-        warn("--max-tokens", "how many tokens it uses", "");
+        warn("--max-tokens", "its tokens", "");
     }
 }
 

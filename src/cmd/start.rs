@@ -227,7 +227,7 @@ fn warn_of_rights(agent: &str, settings: &Settings) {
             vec![
                 rights,
                 if is_isolated { clone } else { checkout }.to_owned(),
-                "with --sandbox it can write to little else than its workspace".to_owned(),
+                "with --sandbox it can write to little more than its workspace".to_owned(),
             ]
         }
     };

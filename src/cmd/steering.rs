@@ -63,7 +63,7 @@ impl Steering {
         if let Some(owner) = owner.filter(|owner| is_below(*owner)) {
             bail!(
                 Problem::refused(format!(
-                    "process {owner}, which works on the run of '{}', takes no requests from what it has started",
+                    "process {owner}, which works on the run of '{}', accepts no requests from processes that it has started",
                     run.change
                 ))
                 .hint(format!("git ralph status {}", run.change))
@@ -103,13 +103,13 @@ impl Steering {
 fn leave(requests: &[Request], run: &RunDir, state: &RunState, owner: u32) -> Result<Vec<PathBuf>> {
     let Some(inbox) = Inbox::of(run, state) else {
         bail!(
-            Problem::refused("the running loop cannot take requests: it has no state directory (XDG_STATE_HOME or HOME)")
+            Problem::refused("the running loop cannot accept requests: it has no state directory (XDG_STATE_HOME or HOME)")
                 .hint(format!("git ralph stop {}   and type the command again when it has stopped", run.change))
         );
     };
     if !inbox.is_attended_by(owner) {
         bail!(
-            Problem::refused(format!("process {owner} works on the run of '{}', but it does not take requests", run.change))
+            Problem::refused(format!("process {owner} works on the run of '{}', but it does not accept requests", run.change))
                 .hint(format!("git ralph status {}   and type the command again when the process has ended", run.change))
         );
     }

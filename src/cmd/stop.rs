@@ -16,10 +16,10 @@ pub async fn run(args: &StopArgs, environment: Environment) -> Result<ExitStatus
     let request = if args.now { StopRequest::Now } else { StopRequest::AfterAttempt };
     let (process, what) = if let Some(owner) = context.store.owner(&state) {
         request.leave(&run.stop_file()).with_context(|| format!("cannot write {}", run.stop_file().display()))?;
-        (owner, if args.now { "stop now" } else { "stop after the attempt that is under way" })
+        (owner, if args.now { "stop now" } else { "stop after the current attempt" })
     } else if let Some(asker) = run.asker() {
         run.withdraw_question(asker).with_context(|| format!("cannot write to {}", run.path().display()))?;
-        (asker.pid, "take its question back; the run stays open")
+        (asker.pid, "withdraw its question; the run stays open")
     } else {
         bail!(Problem::refused(format!("the run of '{}' is not running", run.change)).hint(format!("git ralph resume {}", run.change)));
     };

@@ -25,7 +25,7 @@ const fn key(name: &'static str, kind: fn(&Value) -> Value, about: &'static str)
 /// The top-level keys that are not settings.
 pub(super) const OWN_KEYS: [OwnKey; 6] = [
     key("title", kinds::text, "The title of the change."),
-    key("context", kinds::text, "Text that stands in the prompt of every story."),
+    key("context", kinds::text, "Text for the prompt of every story."),
     key("source", kinds::path, "The file or folder that holds the stories, if they are not in this file."),
     key("order", kinds::order, "list: each story waits for the one before it; any: a story waits only for those in its 'after'."),
     key("command", kinds::command, "A command to use as the agent, with its arguments; the prompt comes on its standard input."),
@@ -36,12 +36,12 @@ pub(super) const OWN_KEYS: [OwnKey; 6] = [
 pub(super) const STORY_KEYS: [OwnKey; 9] = [
     key("id", kinds::id, "The name of the story in messages, commits and refs."),
     key("title", kinds::text, "The title of the story; its id if there is none."),
-    key("prompt", kinds::text, "What the agent is to do."),
+    key("prompt", kinds::text, "What the agent should do."),
     key("tasks", kinds::texts, "The parts of the work."),
-    key("acceptance", kinds::texts, "What must hold when the story is done."),
+    key("acceptance", kinds::texts, "What must be true when the story is done."),
     key("after", kinds::ids, "The stories that must be done before this one starts."),
     key("touches", kinds::texts, "Paths that the story changes, as patterns; stories whose paths overlap do not run at the same time."),
-    key("verify", kinds::texts, "Gates of this story, beside those of the change."),
+    key("verify", kinds::texts, "Gates of this story, in addition to those of the change."),
     key("attempt-timeout", kinds::time_limit, "Time limit for an attempt at this story."),
 ];
 
@@ -82,7 +82,7 @@ impl Reader<'_> {
         let source = self.get(root, "source", text)?;
         let (stories, lines) = match (&source, root.get("story")) {
             (Some(_), Some(story)) => {
-                return Err(self.at(story.span().start, "there are stories in it and a 'source': only one of them can be"));
+                return Err(self.at(story.span().start, "it has both stories and a 'source': keep one of them"));
             }
             (Some(path), None) if path.is_empty() => {
                 return Err(self.at(Self::offset(root, "source"), "'source' must be the path of a folder or a file"));
@@ -131,7 +131,7 @@ impl Reader<'_> {
     }
 
     fn stories(&self, root: &DeTable) -> Result<(Vec<Story>, Lines), String> {
-        let none = || format!("{}: there is no [[story]] in it, nor a 'source'", self.file);
+        let none = || format!("{}: it has neither a [[story]] nor a 'source'", self.file);
         let value = root.get("story").ok_or_else(none)?;
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong("story", &Wrong::kind(value, "a list of tables, [[story]]")))?;
         let mut stories = Vec::new();
@@ -238,8 +238,8 @@ verify = ["cargo test priority"]
             (format!("{STORY}{STORY}"), "x.toml:4: two stories have the id '1'"),
             (format!("{STORY}after = [\"2\"]\n"), "x.toml:2: story '1' has 'after' the unknown story '2'; did you mean '1'?"),
             (format!("{STORY}after = [\"1\"]\n"), "x.toml:2: 'after' goes in a circle: 1 -> 1"),
-            ("title = \"x\"\n".to_owned(), "x.toml: there is no [[story]] in it, nor a 'source'"),
-            ("story = []\n".to_owned(), "x.toml: there is no [[story]] in it, nor a 'source'"),
+            ("title = \"x\"\n".to_owned(), "x.toml: it has neither a [[story]] nor a 'source'"),
+            ("story = []\n".to_owned(), "x.toml: it has neither a [[story]] nor a 'source'"),
             ("[[story]]\ntitle = \"x\"\n".to_owned(), "x.toml:1: this story has no 'id'"),
             (
                 "[[story]]\nid = \"a\\nb\"\n".to_owned(),

@@ -60,8 +60,8 @@ fn not_one_of(text: &str, words: &[(&str, &str)]) -> String {
 choice! {
     /// What happens at the end of the loop.
     Finish {
-        "ask" => Ask "ask on a terminal, else leave the run open",
-        "cleanup" => Cleanup "back to the original branch, everything uncommitted",
+        "ask" => Ask "ask on a terminal, otherwise leave the run open",
+        "cleanup" => Cleanup "return to the original branch, with everything uncommitted",
         "keep" => Keep "stay on the run's branch",
     }
 }
@@ -69,7 +69,7 @@ choice! {
 choice! {
     /// What happens when the agent has used up a usage limit.
     LimitWait {
-        "wait" => Wait "wait until it comes back",
+        "wait" => Wait "wait until it resets",
         "stop" => Stop "end the loop; the run stays open",
     }
 }
@@ -103,7 +103,7 @@ choice! {
     Bell {
         "true" => Ring "always",
         "false" => Silent "never",
-        "auto" => Auto "unless the terminal says that the user is looking at it",
+        "auto" => Auto "unless the terminal reports that it has the focus",
     } else bell_by_boolean
 }
 
@@ -111,7 +111,7 @@ choice! {
     /// Whether agents, gates and setup commands run in a sandbox.
     SandboxMode {
         "off" => Off "no sandbox",
-        "auto" => Auto "the sandbox of this system if it works here, else none",
+        "auto" => Auto "the sandbox of this system if it works here, otherwise none",
         "bwrap" => Bwrap "bubblewrap, on Linux; an error if it does not work here",
         "sandbox-exec" => SandboxExec "sandbox-exec, on macOS; an error if it does not work here",
     } bare SANDBOX_OF_THIS_SYSTEM

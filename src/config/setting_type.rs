@@ -453,7 +453,7 @@ impl SettingType for Time {
     const IS_AMOUNT: bool = true;
 
     fn from_text(text: &str) -> Result<Duration, String> {
-        TimeLimit::from_text(text)?.ok_or_else(|| format!("'{text}' means no time at all, and some is needed here, such as '10s'"))
+        TimeLimit::from_text(text)?.ok_or_else(|| format!("'{text}' is too short: a time such as '10s' is needed here"))
     }
 
     fn shown(value: &Duration) -> Vec<String> {

@@ -71,7 +71,7 @@ settings! {
     agent: AgentChoice {
         key: "ralph.agent",
         unset: "the first known client that is installed, on a terminal",
-        help: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one that ralph.<name>.cmd names.",
+        help: "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or one that you define with ralph.<name>.cmd.",
         option: "--agent" <NAME> at 10
             "The agent: claude, codex, opencode, gemini, qwen, aider, goose, copilot, or your own (see `ralph.<name>.cmd`)",
         file: "agent",
@@ -133,7 +133,7 @@ settings! {
     max_cost: Dollars {
         key: "ralph.maxCost",
         unset: "no limit",
-        help: "No more agents are started once the run has cost this much.",
+        help: "Budget of the run in dollars. When it is spent, git-ralph starts no more agents.",
         option: "--max-cost" <USD> at 30 "Start no more agents once the run has cost this many dollars",
         file: "max-cost",
         example: "20.0",
@@ -142,7 +142,7 @@ settings! {
     max_tokens: Tokens {
         key: "ralph.maxTokens",
         unset: "no limit",
-        help: "No more agents are started once the run has used this many tokens.",
+        help: "Budget of the run in tokens. When it is spent, git-ralph starts no more agents.",
         option: "--max-tokens" <N> at 40 "Start no more agents once the run has used this many tokens, such as 500k or 2M",
         file: "max-tokens",
         example: "\"5M\"",
@@ -161,7 +161,7 @@ settings! {
         key: "ralph.attemptTimeout",
         default: "60m",
         help: "Time limit for an attempt.",
-        option: "--attempt-timeout" <D> at 70 "Time limit for an attempt, 0 for none",
+        option: "--attempt-timeout" <D> at 70 "Time limit for an attempt, such as 45m, or none",
         file: "attempt-timeout",
         comment: "Time limits: for a whole attempt, without output, for one gate.",
     }
@@ -169,7 +169,7 @@ settings! {
         key: "ralph.idleTimeout",
         default: "15m",
         help: "Time limit for an agent that prints nothing.",
-        option: "--idle-timeout" <D> at 80 "Time limit without output, 0 for none",
+        option: "--idle-timeout" <D> at 80 "Time limit for an agent that prints nothing, or none",
         file: "idle-timeout",
     }
     verify_timeout: TimeLimit {
@@ -219,7 +219,7 @@ settings! {
         key: "ralph.workspaceInclude",
         form: "<pattern>",
         empty: "none",
-        help: "Ignored files that are copied into a private clone, as a pattern of gitignore, beside those that the file .worktreeinclude lists; may be repeated; an empty value resets the list.",
+        help: "A pattern, in the syntax of .gitignore, for ignored files to copy into private clones, in addition to those that .worktreeinclude lists; may be repeated; an empty value resets the list.",
     }
     setup: TextList {
         key: "ralph.setup",
@@ -277,12 +277,12 @@ settings! {
     merge_gates: MergeGates {
         key: "ralph.mergeGates",
         default: "always",
-        help: "When the gates run again before an attempt lands on a branch that has moved since the attempt began: always, or only if the attempt and what has landed changed the same files.",
+        help: "When to run the gates again before an attempt lands, if the branch has moved since the attempt began: always, or only if the attempt and the stories that landed changed the same files.",
     }
     finish: Finish {
         key: "ralph.finish",
         default: "ask",
-        help: "What happens when every story is done; without a terminal, ask leaves the run open. If a story is left, the run stays open.",
+        help: "What happens when every story is done; without a terminal, ask leaves the run open. If not every story is done, the run stays open.",
         option: "--finish" <MODE> at 110 "What happens when every story is done: ask, cleanup or keep",
         file: "finish",
         comment: "What happens when every story is done: ask, cleanup or keep.",
@@ -307,28 +307,28 @@ settings! {
     empty_diff: EmptyDiff {
         key: "ralph.emptyDiff",
         default: "warn",
-        help: "What happens when an agent says that a story is done, and nothing has changed but the marks of the story: it lands with a warning, or the attempt has failed.",
+        help: "What to do when an agent says that a story is done, but nothing has changed except the ticked boxes of the story: land it with a warning, or fail the attempt.",
     }
     report: ReportWhen {
         key: "ralph.report",
         default: "never",
-        help: "When the page of a run, see git-ralph-report(1), is written into the directory of the run: only on demand, or whenever a loop ends.",
+        help: "When to write the page of a run (see git-ralph-report(1)) into the directory of the run: only on demand, or whenever a loop ends.",
         file: "report",
         comment: "Write a page of the run whenever a loop ends: never or always.",
     }
     on_finish: ShellCommand {
         key: "ralph.onFinish",
         unset: "none",
-        help: "A command, run by sh, with the event as JSON on its standard input, when a run ends. If ralph.report is always, RALPH_REPORT and the field report of the event name the page of the run.",
+        help: "A command, run by sh when the loop ends, with the event as JSON on its standard input. If ralph.report is always, RALPH_REPORT and the field report of the event contain the path of the page.",
     }
     on_story: ShellCommand {
         key: "ralph.onStory",
         unset: "none",
-        help: "A command, run by sh, with the event as JSON on its standard input, when a story lands or fails.",
+        help: "A command, run by sh when a story lands or has no retries left, with the event as JSON on its standard input.",
     }
     bell: Bell {
         key: "ralph.bell",
         default: "auto",
-        help: "Whether to ring the terminal bell and send a desktop notification (OSC 9) when a run ends.",
+        help: "Whether to ring the terminal bell and send a desktop notification (OSC 9) when the loop ends.",
     }
 }

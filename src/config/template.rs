@@ -77,10 +77,10 @@ pub fn sourced_change_file(name: &str, source: &str, verify: &[String]) -> Strin
 # The change '{name}'.
 # Start it with: git ralph start {name}
 
-# Where its stories are kept. What is done is marked there when a story lands.
+# The source of its stories. When a story lands, git-ralph marks it as done there.
 source = {}
 
-# Gates: commands that must succeed before a story counts as done. Only this file is asked for them.
+# Gates: commands that must succeed before a story counts as done. git-ralph reads them from this file, never from the source.
 {verify}
 # agent = "claude"
 # max-retries = 3

@@ -13,7 +13,7 @@ use crate::git::Repo;
 /// # Errors
 /// A [`Problem`] about the first precondition that does not hold.
 pub async fn check(repo: &Repo, hub: &Hub) -> Result<()> {
-    let cannot = |what: &str| Problem::refused(format!("{what}, and a worker on another machine cannot have that"));
+    let cannot = |what: &str| Problem::refused(format!("{what}, and a worker on another machine does not support that"));
     if repo.place.top.join(".gitmodules").exists() {
         bail!(cannot("the repository has submodules"));
     }

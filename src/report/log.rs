@@ -194,7 +194,7 @@ impl Chronicle {
             Event::AttemptRolledBack { story, attempt, rescue, .. } => self.edit(story, *attempt, |view| {
                 view.rescues.push(rescue.clone());
                 if view.outcome.as_deref() == Some(QUEUED) {
-                    view.outcome = Some("was taken out of the landing queue".to_owned());
+                    view.outcome = Some("was removed from the landing queue".to_owned());
                 }
             }),
             Event::AttemptBeaten { story, attempt, defeat, kept } => self.edit(story, *attempt, |view| {

@@ -12,11 +12,11 @@ use crate::run::Prunable;
 pub fn prune_text(found: &Prunable, shown: impl Fn(&Path) -> String) -> String {
     let refs = found.refs.iter().map(|entry| (clean(&entry.name), clean(&entry.subject)));
     let runs = found.runs.iter().map(|old| {
-        let moved = if old.moved { ", and what was moved or copied there because git could not keep it" } else { "" };
+        let moved = if old.moved { ", with files that were moved or copied there because git could not store them" } else { "" };
         let what = format!("journal, prompts and transcripts of run {} of {}{moved}", old.run.number, old.run.change);
         (shown(old.run.path()), what)
     });
-    let locks = found.stale_locks.iter().map(|dir| (shown(dir), "locks that dead processes left".to_owned()));
+    let locks = found.stale_locks.iter().map(|dir| (shown(dir), "locks left by dead processes".to_owned()));
     let workspaces = found.workspaces.iter().map(|left| {
         let what = format!("private clones of a run of {}, {}", clean(&left.owner.change), bytes_words(left.bytes()));
         (shown(&left.path), what)

@@ -287,7 +287,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
 /// Like [`outcome_words`], with times by the given clock.
 pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
     match outcome {
-        Outcome::Failed { reason } if reason.is_empty() => "failed without a reason".to_owned(),
+        Outcome::Failed { reason } if reason.is_empty() => "failed and gave no reason".to_owned(),
         Outcome::Failed { reason } => format!("failed: {}", shorten(&clean(reason))),
         Outcome::Blocked { needs } => format!("is blocked and needs you: {}", shorten(&clean(needs))),
         Outcome::GateFailed { command, exit, .. } => match exit {
@@ -301,8 +301,8 @@ pub(super) fn outcome_words_by(outcome: &Outcome, clock: &Clock) -> String {
         Outcome::Misconfigured { message } => format!("could not work: {}", shorten(&clean(message))),
         Outcome::Limited { message, .. } => format!("reached a usage limit: {}", shorten(&with_times(&clean(message), clock))),
         Outcome::Unavailable { message } => format!("could not reach its model: {}", shorten(&clean(message))),
-        Outcome::Lost { message } => format!("was lost by its runner, which costs no retry: {}", shorten(&clean(message))),
-        Outcome::NotStarted { message } => format!("was not started by its runner, which costs no retry: {}", shorten(&clean(message))),
+        Outcome::Lost { message } => format!("was lost by its runner, which uses no retry: {}", shorten(&clean(message))),
+        Outcome::NotStarted { message } => format!("was not started by its runner, which uses no retry: {}", shorten(&clean(message))),
         Outcome::Unlandable { reason } => format!("could not be committed as a checkpoint: {}", shorten(&clean(reason))),
         Outcome::Interrupted => "was interrupted".to_owned(),
     }
@@ -435,7 +435,7 @@ pub(super) fn source_edited_words(paths: &[String], branch: &str) -> String {
 pub(super) fn source_edited_commands(branch: &str) -> Vec<String> {
     vec![
         format!("git worktree add ../edit {}   then make the edit in ../edit and commit it there", quoted(branch)),
-        "git worktree remove ../edit   when it is committed; the run takes the commit over when the next story lands".to_owned(),
+        "git worktree remove ../edit   when it is committed; the run adopts the commit when the next story lands".to_owned(),
     ]
 }
 

@@ -83,7 +83,7 @@ impl StepRunner<'_> {
         if ran.is_green() {
             return Ok(());
         }
-        let resume = format!("git ralph resume {}   when it is fixed; no attempt was spent", self.run.change);
+        let resume = format!("git ralph resume {}   when it is fixed; no retry was used", self.run.change);
         match &ran.ran.exit {
             Exit::Interrupted => bail!(super::Quit::of_loop()),
             Exit::Lost { message } | Exit::NotStarted { message } => {
@@ -215,7 +215,7 @@ impl StepRunner<'_> {
                 Some(Outcome::Lost { message } | Outcome::NotStarted { message }) => {
                     bail!(
                         Problem::fatal(format!("the runner did not run a gate of the landing queue to its end: {message}"))
-                            .hint(format!("git ralph resume {}   when the runner works again; no retry was spent", self.run.change))
+                            .hint(format!("git ralph resume {}   when the runner works again; no retry was used", self.run.change))
                     )
                 }
                 Some(outcome) => {

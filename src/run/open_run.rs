@@ -68,7 +68,7 @@ impl OpenRun {
         let lock = site.lock(lock_name).await?;
         let TakenUp { journal, state, doubt } = dir.open()?;
         if state.is_closed() {
-            bail!(Problem::refused(format!("the run of '{}' has ended meanwhile", dir.change)));
+            bail!(Problem::refused(format!("the run of '{}' has ended in the meantime", dir.change)));
         }
         let mut open = OpenRun::assemble(site, dir, journal, state, lock_name, reporter, lock);
         open.check_worktree()?;
@@ -165,7 +165,7 @@ impl OpenRun {
             Stage::Idle | Stage::Queued(_) | Stage::Rejected | Stage::Landed(_) => false,
         };
         let rejection = |progress: &Progress| match progress.by_hand {
-            Some(_) => Outcome::Unlandable { reason: "nothing vouches for the request to take the story as done".to_owned() },
+            Some(_) => Outcome::Unlandable { reason: "the request to mark the story as done cannot be verified".to_owned() },
             None => Outcome::Interrupted,
         };
         let judged: Vec<(StoryId, u32, Outcome)> = self

@@ -175,7 +175,7 @@ impl StepRunner<'_> {
         };
         let repo = &self.branch.repo;
         let read = RemoteResult::read(&repo.message(&commit).await?).filter(|result| result.token == remote.token);
-        let result = read.context("what the hub has is no result of this attempt")?;
+        let result = read.context("the ref on the hub is not a result of this attempt")?;
         let origin = &self.pool.context("the run is not isolated")?.origin;
         let notices = ground.workspace.bring(origin, &remote.base, &commit, &result).await?;
         Ok(Brought { result, notices })

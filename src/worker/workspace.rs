@@ -88,7 +88,7 @@ impl<'a> RemoteWorkspace<'a> {
         result.others.retain(|oid| commits.head.as_ref() != Some(oid));
         for path in &snapshot.nested {
             result.others.extend(self.nested(path).await?);
-            result.warnings.push(format!("the repository that the agent made in '{}' is no part of its work", path.display()));
+            result.warnings.push(format!("the repository that the agent made in '{}' is not part of its work", path.display()));
         }
         result.staged = self.staged(commits.staged.as_ref(), &snapshot).await?;
         result.head = commits.head;

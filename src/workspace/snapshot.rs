@@ -410,7 +410,7 @@ impl Workspace {
                     return late_or(answer);
                 }
                 let hangs = self.repo.has_filters().await?;
-                return if hangs { Ok(Answer::too_late("a filter has not ended for ten minutes")) } else { late_or(call.await) };
+                return if hangs { Ok(Answer::too_late("a filter did not end within ten minutes")) } else { late_or(call.await) };
             }
             drop(call);
             self.move_specials_aside(special::is_blocking).await?;

@@ -50,7 +50,7 @@ fn a_bad_change_file_is_fatal_and_touches_nothing() {
         ("[[story]]\nid = '1'\n[[story]]\nid = '1'\n", ".git/ralph/work.toml:4: two stories have the id '1'"),
         ("[[story]]\nid = '1'\nafter = ['2']\n", ".git/ralph/work.toml:2: story '1' has 'after' the unknown story '2'"),
         ("[[story]]\nid = '1'\nafter = ['1']\n", ".git/ralph/work.toml:2: 'after' goes in a circle: 1 -> 1"),
-        ("title = 'x'\n", ".git/ralph/work.toml: there is no [[story]] in it"),
+        ("title = 'x'\n", ".git/ralph/work.toml: it has neither a [[story]]"),
         ("[[story]\n", ".git/ralph/work.toml:1: "),
     ] {
         world.change("work", text);

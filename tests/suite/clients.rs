@@ -274,10 +274,7 @@ fn a_budget_that_cannot_be_enforced_is_reported() {
     let world = World::new();
     world.stories(1, "max-cost = 2.5\n");
     world.program("codex", &format!("{WORK}; {}", replay("codex-success")));
-    start(&world, &["--agent", "codex", "--finish", "keep"])
-        .code(0)
-        .says("codex does not tell what its work costs")
-        .says("use --max-tokens");
+    start(&world, &["--agent", "codex", "--finish", "keep"]).code(0).says("codex does not report its cost").says("use --max-tokens");
     world.ralph(&["start", "work", "--max-cost", "free"]).code(129).says("not an amount of dollars");
 }
 

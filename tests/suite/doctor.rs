@@ -94,8 +94,7 @@ fn doctor_reports_whether_checkpoints_use_hooks_and_signing() {
     fs::set_permissions(world.path(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o755)).unwrap();
     world.git(&["config", "commit.gpgSign", "true"]);
     let output = world.ralph(&["doctor"]).code(0);
-    let output =
-        output.says("pre-commit: checkpoints do not run them").says("commit.gpgSign is set, checkpoints are not signed all the same");
+    let output = output.says("pre-commit: checkpoints do not run them").says("commit.gpgSign is set, but checkpoints are not signed");
     drop(output);
     world.git(&["config", "ralph.hooks", "true"]);
     world.git(&["config", "ralph.sign", "true"]);

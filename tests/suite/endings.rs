@@ -220,7 +220,7 @@ fn stop_withdraws_the_question_and_leaves_the_run_open() {
     let world = half_failing();
     let screen = on_screen(&world);
     screen.wait_for("What now?");
-    world.ralph(&["stop"]).code(0).says("take its question back; the run stays open");
+    world.ralph(&["stop"]).code(0).says("withdraw its question; the run stays open");
     let (code, text) = screen.end();
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("git ralph resume work"), "{text}");
@@ -240,7 +240,7 @@ fn stop_reaches_the_loop_of_another_terminal_while_a_question_waits() {
     world.agent(&format!("touch {}; until test -e {}; do sleep 0.05; done; {COMPLETE}", at_work.display(), go_on.display()));
     let running = world.spawn(&["resume", "work"]);
     world.wait_for("the agent", || at_work.exists());
-    world.ralph(&["stop"]).code(0).says(&format!("asked process {} to stop after the attempt", running.pid()));
+    world.ralph(&["stop"]).code(0).says(&format!("asked process {} to stop after the current attempt", running.pid()));
     world.wait_for("the loop has heard of it", || world.count("stop-requested") == 1);
     fs::write(&go_on, "").unwrap();
     running.finish().code(1);
@@ -259,7 +259,7 @@ fn a_stop_that_ended_the_loop_does_not_answer_the_question() {
     world.agent(&format!("touch {}; until test -e {}; do sleep 0.05; done; {COMPLETE}", at_work.display(), go_on.display()));
     let mut screen = on_screen(&world);
     world.wait_for("the agent", || at_work.exists());
-    world.ralph(&["stop"]).code(0).says("after the attempt that is under way");
+    world.ralph(&["stop"]).code(0).says("after the current attempt");
     screen.wait_for("stopping after this attempt");
     fs::write(&go_on, "").unwrap();
     screen.wait_for("The run is paused, 1 of 2 stories done. What now?");

@@ -119,7 +119,7 @@ fn a_forged_owner_file_leads_no_command_to_another_repository() {
     let inside = world.outside("repo.ralph/work/1");
     let output = world.command(env!("CARGO_BIN_EXE_git-ralph"), &["abort"]).current_dir(&inside).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && words.contains("which knows nothing of it"), "{words}");
+    assert!(output.status.code() == Some(2) && words.contains("which has no record of it"), "{words}");
     assert!(other.has_ref("refs/heads/ralph/work") && world.has_ref("refs/heads/ralph/work"));
 }
 

@@ -195,7 +195,7 @@ fn prune_removes_the_workspaces_of_closed_and_unknown_runs_and_no_others() {
     // Although its owner file names another run, this is the directory of an open run.
     let id = fs::read_to_string(at("open/.git-ralph")).unwrap();
     fs::write(at("open/.git-ralph"), id.replace(id.lines().nth(3).unwrap(), "another-run")).unwrap();
-    world.ralph(&["doctor"]).says("3 left by runs that are over").says("git ralph prune");
+    world.ralph(&["doctor"]).says("3 left by finished and aborted runs").says("git ralph prune");
     let dry = world.ralph(&["prune", "--dry-run"]).code(0).says("private clones of a run of work, 5.").says("kB");
     for name in ["foreign", "precious", "repo.ralph/open", "link"] {
         assert!(!dry.stdout.contains(name), "{name} is in\n{}", dry.stdout);

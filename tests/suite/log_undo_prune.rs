@@ -594,6 +594,6 @@ fn prune_lists_files_that_git_could_not_store_and_deletes_them_too() {
     let deep = world.run_dir().join("moved/1-1/nested/deep");
     assert!(deep.join("x").exists());
     fs::set_permissions(&deep, fs::Permissions::from_mode(0o500)).unwrap();
-    world.ralph(&["prune", "--yes"]).code(0).says("and what was moved or copied there because git could not keep it");
+    world.ralph(&["prune", "--yes"]).code(0).says("with files that were moved or copied there because git could not store them");
     assert!(!world.run_dir().exists());
 }

@@ -34,7 +34,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "another command changes or closes the run while the question at its end waits",
-        "nothing is done with the answer, and that is reported",
+        "the answer has no effect, and git-ralph says so",
         "while_the_question_waits_status_says_so_and_other_commands_work",
     ),
     (
@@ -68,7 +68,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_story_that_was_done_by_hand_lands_although_the_loop_is_killed_on_the_way",
     ),
     (
-        "the user has thrown work away before a cleanup that was killed",
+        "the user discards work before a cleanup that is killed",
         "it does not come back",
         "work_that_the_user_throws_away_does_not_come_back_with_a_cleanup_that_was_killed",
     ),
@@ -221,7 +221,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "uses up the budget",
-        "it is ended, saved and rolled back; that costs no retry",
+        "it is ended, saved and rolled back; that uses no retry",
         "an_attempt_that_uses_up_the_budget_is_ended_and_kept_and_the_next_process_goes_on_with_it",
     ),
     (
@@ -387,7 +387,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_branch_whose_commit_was_destroyed_is_not_reported_as_restored",
     ),
     ("the agent removes `shallow` from a shallow clone", "it is restored", "a_shallow_clone_stays_one_that_git_can_read"),
-    ("a branch or tag is called HEAD", "nothing is confused", "a_branch_called_head_is_not_mistaken_for_head"),
+    ("a branch or tag is called HEAD", "every command works as usual", "a_branch_called_head_is_not_mistaken_for_head"),
     ("the agent removes `objects/info/alternates`", "it is restored", "alternates_that_an_agent_removes_come_back"),
     (
         "the agent makes the work tree or git's directories read-only",
@@ -401,7 +401,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the agent edits a file within a second of the last checkpoint, and keeps its size and its time of modification",
-        "the edit is in the checkpoint, or in the rescue and taken back",
+        "the edit is in the checkpoint, or it is saved and rolled back",
         "edits_within_a_second_that_keep_size_and_times_are_landed_as_the_gates_saw_them_and_rolled_back",
     ),
     (
@@ -636,7 +636,7 @@ const TABLE: &[(&str, &str, &str)] = &[
         "line_ends_that_an_agent_configures_for_everything_change_nothing_of_the_users",
     ),
     (
-        "committed files with other line ends than `autocrlf`, `eol` or attributes would write",
+        "committed files with other line endings than `autocrlf`, `eol` or attributes would write",
         "byte for byte as before, and `git status` stays empty",
         "line_ends_of_committed_files_stay_as_they_are_whatever_a_checkout_would_write",
     ),
@@ -942,7 +942,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("Agents on other machines", "", ""),
     (
         "the connection to a worker breaks while its agent works",
-        "the worker ends the agent with all of its processes and pushes what there is; the attempt is interrupted, costs no retry, and its work is saved",
+        "the worker ends the agent with all of its processes and pushes what there is; the attempt is interrupted, uses no retry, and its work is saved",
         "a_connection_that_breaks_is_an_interrupted_attempt_and_costs_no_retry",
     ),
     (
@@ -957,7 +957,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "the worker cannot push",
-        "the attempt is interrupted and costs no retry",
+        "the attempt is interrupted and uses no retry",
         "a_worker_that_cannot_fetch_or_push_is_an_interrupted_attempt",
     ),
     (
@@ -1004,7 +1004,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "two stories change the same lines",
-        "the second one is attempted again from the tip, with the conflict in its prompt; that costs no retry",
+        "the second one is attempted again from the tip, with the conflict in its prompt; that uses no retry",
         "a_conflict_costs_no_retry_and_is_in_the_next_prompt",
     ),
     (
@@ -1067,7 +1067,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "a job is cancelled, a node is lost or `srun` is killed; the runner's exit status may be 0",
-        "the attempt is rolled back, costs no retry, and is repeated after a pause",
+        "the attempt is rolled back, uses no retry, and is repeated after a pause",
         "a_runner_that_is_killed_or_loses_its_agent_costs_no_retry_whatever_its_exit_status",
     ),
     (
@@ -1168,12 +1168,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "refused, nothing touched",
         "starting_where_it_cannot_work_changes_nothing",
     ),
-    ("the disk is full", "a clear error; works again when there is room", "a_full_disk_is_a_clear_error_and_nothing_is_lost"),
-    ("the disk is read-only", "a clear error; works again when it is not", "a_read_only_disk_is_a_clear_error_and_nothing_is_lost"),
+    ("the disk is full", "a clear error; `resume` continues when there is room again", "a_full_disk_is_a_clear_error_and_nothing_is_lost"),
+    (
+        "the disk is read-only",
+        "a clear error; `resume` continues when it is writable again",
+        "a_read_only_disk_is_a_clear_error_and_nothing_is_lost",
+    ),
     ("Runners and the sandbox", "", ""),
     (
         "a runner is missing, or names an unknown placeholder",
-        "a fatal error before anything is made",
+        "a fatal error before anything is created",
         "an_unknown_placeholder_and_a_missing_runner_are_fatal_before_anything_is_made",
     ),
     (
@@ -1193,17 +1197,17 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "a sandbox is asked for, and bubblewrap is missing or not allowed",
-        "a fatal error before anything is made, with the remedy; `auto` warns and goes on without",
+        "a fatal error before anything is created, with the remedy; `auto` warns and continues without one",
         "a_sandbox_that_is_asked_for_and_does_not_work_is_fatal_before_anything_is_made",
     ),
     (
         "a setting asks for the sandbox of another system",
-        "a fatal error before anything is made; the hint names the sandbox of this system",
+        "a fatal error before anything is created; the hint names the sandbox of this system",
         "the_sandbox_of_another_system_is_fatal_with_the_one_of_this_system_as_the_hint",
     ),
     (
         "an agent plants a program called `bwrap` where it can write",
-        "it is passed over",
+        "git-ralph does not use it",
         "a_bubblewrap_that_an_agent_could_have_written_is_passed_over",
     ),
     (

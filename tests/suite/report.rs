@@ -94,11 +94,14 @@ fn a_run_that_is_at_work_and_one_that_was_killed_have_a_page() {
     let running = world.spawn_start(&[]);
     world.wait_for("the agent", || world.exists("at-work") || fs::exists(world.outside("repo.ralph/work/1/at-work")).unwrap());
     let html = page(&world, &[]);
-    assert!(html.contains("The loop is at work") && html.contains("is under way") && html.contains("git ralph stop work"), "{html}");
+    assert!(html.contains("The loop is running") && html.contains("is under way") && html.contains("git ralph stop work"), "{html}");
     running.signal("KILL");
     running.finish();
     let html = page(&world, &[]);
-    assert!(html.contains("The loop was cut short") && html.contains("was cut short") && html.contains("git ralph resume work"), "{html}");
+    assert!(
+        html.contains("The loop was interrupted") && html.matches("was interrupted").count() > 1 && html.contains("git ralph resume work"),
+        "{html}"
+    );
     world.ralph(&["abort"]).code(0);
     assert!(page(&world, &["work"]).contains("The run was aborted"));
 }

@@ -67,7 +67,7 @@ fn a_runner_that_is_killed_or_loses_its_agent_costs_no_retry_whatever_its_exit_s
         world
             .start(&["--finish", "keep"])
             .code(0)
-            .says(&format!("1: attempt 1 was lost by its runner, which costs no retry: {message}"))
+            .says(&format!("1: attempt 1 was lost by its runner, which uses no retry: {message}"))
             .says("trying the runner again at");
         assert_eq!(outcomes(&world), ["lost"], "{end}");
         assert_eq!(world.git(&["ls-tree", "--name-only", "ralph/work"]).matches("work-").collect::<Vec<_>>().len(), 1);
@@ -84,7 +84,7 @@ fn a_runner_that_starts_nothing_ends_the_loop_without_a_retry_spent_and_says_why
     world
         .start(&[])
         .code(1)
-        .says("1: attempt 1 was not started by its runner, which costs no retry: runner ended with exit status 1")
+        .says("1: attempt 1 was not started by its runner, which uses no retry: runner ended with exit status 1")
         .says("stopped: the runner failed 3 times in a row: runner ended with exit status 1: invalid partition specified: nix");
     assert_eq!(outcomes(&world), ["not-started"; 3]);
     behind(&world, "exec \"$@\"");
@@ -144,7 +144,7 @@ fn a_setup_command_that_a_runner_loses_ends_the_loop_before_an_attempt_is_spent(
         .start(&["--isolate"])
         .code(128)
         .says("the runner did not run the setup command 'touch ready' to its end: runner ended with exit status 1: no node")
-        .says("no attempt was spent");
+        .says("no retry was used");
     world.ralph(&["resume", "--finish", "keep"]).code(0);
 }
 

@@ -158,7 +158,7 @@ fn malformed_sources_are_reported_with_file_and_line_and_nothing_is_touched() {
     world.change("work", "source = 'gone.md'\n");
     world.start(&[]).code(128).says("the source gone.md does not exist");
     world.change("work", "source = 'plan.md'\n[[story]]\nid = '1'\n");
-    world.start(&[]).code(128).says("work.toml:2: there are stories in it and a 'source'");
+    world.start(&[]).code(128).says("work.toml:2: it has both stories and a 'source'");
     fs::write(world.path("bad.md"), b"- [ ] a\n\xff\n").unwrap();
     world.change("work", "source = 'bad.md'\n");
     world.start(&[]).code(128).says("bad.md:2: expected UTF-8");

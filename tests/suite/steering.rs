@@ -338,7 +338,7 @@ fn done_that_conflicts_with_landed_work_is_refused_and_changes_nothing() {
     world.start(&["--isolate", "--limit", "1"]).code(0);
     let before = world.git(&["for-each-ref"]);
     world.write("same", "mine\n");
-    world.ralph(&["done", "c"]).code(2).says("conflicts with what has landed in:\n\tsame").says("git diff ralph/work -- same");
+    world.ralph(&["done", "c"]).code(2).says("conflict with landed stories in:\n\tsame").says("git diff ralph/work -- same");
     assert_eq!((world.git(&["for-each-ref"]), world.count("done-by-hand"), world.count("request-refused")), (before, 0, 0));
     assert_eq!(world.read("same"), "mine\n");
 }
@@ -462,7 +462,7 @@ fn an_agent_can_leave_no_request_for_the_loop() {
     world.start(&[]).code(0);
     let said = fs::read_to_string(world.outside("said")).unwrap();
     assert_eq!(said.matches("cannot be called from inside an attempt").count(), 12, "{said}");
-    let refused = "takes no requests from what it has started";
+    let refused = "accepts no requests from processes that it has started";
     let (unmarked, orphaned) =
         (fs::read_to_string(world.outside("unmarked")).unwrap(), fs::read_to_string(world.outside("orphaned")).unwrap());
     assert_eq!((unmarked.matches(refused).count(), orphaned.matches(refused).count()), (6, 1), "{unmarked}{orphaned}");
@@ -694,7 +694,7 @@ fn a_process_that_is_no_loop_is_asked_for_nothing() {
     fs::remove_file(&there).unwrap();
     let finish = world.spawn(&["finish", "--keep"]);
     world.wait_for("the gate of finish", || there.exists());
-    let said = format!("process {} works on the run of 'work', but it does not take requests", finish.pid());
+    let said = format!("process {} works on the run of 'work', but it does not accept requests", finish.pid());
     world.ralph(&["skip", "b"]).code(2).says(&said).says("git ralph status work");
     release(&world);
     finish.finish().code(0);

@@ -14,7 +14,7 @@ const OLDEST: (u32, u32) = (2, 39);
 /// Features of git that git-ralph uses or meets, and the git version that introduced each.
 const LEARNED: [((u32, u32), &str); 3] = [
     ((2, 36), "core.fsync, which puts a checkpoint on the disk"),
-    ((2, 38), "git merge-tree --write-tree, which isolated runs land with"),
+    ((2, 38), "git merge-tree --write-tree, which isolated runs need to land"),
     ((2, 45), "repositories whose refs are in the reftable format"),
 ];
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ pub async fn git(environment: &Environment) -> Check {
     let version = match asked {
         Ok(version) => version,
         Err(error) => {
-            return Check::new("git", Health::Red, crate::error::words(&error)).fixed_by("install git, and have it on PATH");
+            return Check::new("git", Health::Red, crate::error::words(&error)).fixed_by("install git, and add it to PATH");
         }
     };
     let needed = format!("git {}.{} or later is needed", OLDEST.0, OLDEST.1);
@@ -34,7 +34,7 @@ pub async fn git(environment: &Environment) -> Check {
             Check::new("git", Health::Red, format!("{version}, {needed}{}", lacking(found))).fixed_by("update git")
         }
         Some(found) => Check::new("git", Health::Green, format!("{version}{}", lacking(found))),
-        None => Check::new("git", Health::Note, format!("{version}, of which the version is not known; {needed}")),
+        None => Check::new("git", Health::Note, format!("cannot tell which version {version} is; {needed}")),
     }
 }
 
@@ -86,7 +86,7 @@ pub fn completion(environment: &Environment) -> Check {
     let (current, old, missing) = (of(Some(State::Current)), of(Some(State::Other)), of(None));
     match (old.is_empty(), missing.is_empty()) {
         (true, true) => Check::new(name, Health::Green, current),
-        (false, _) => Check::new(name, Health::Note, format!("of another version for {old}")).fixed_by("git ralph setup"),
+        (false, _) => Check::new(name, Health::Note, format!("the files for {old} are from another version")).fixed_by("git ralph setup"),
         (true, false) => Check::new(name, Health::Note, format!("not installed for {missing}")).fixed_by("git ralph setup"),
     }
 }

@@ -49,7 +49,7 @@ fn workspaces(context: &Context) -> Option<Check> {
         Ok(left) if left.is_empty() => None,
         Ok(left) => {
             let size: u64 = left.iter().map(Leftover::bytes).sum();
-            let found = format!("{} left by runs that are over, {} MiB", left.len(), size.div_ceil(MIB));
+            let found = format!("{} left by finished and aborted runs, {} MiB", left.len(), size.div_ceil(MIB));
             Some(Check::new(name, Health::Note, found).fixed_by("git ralph prune"))
         }
         Err(error) => Some(Check::new(name, Health::Note, crate::error::words(&error))),
@@ -67,7 +67,7 @@ async fn repository(context: &Context) -> Result<Check> {
     }
     if let Some(operation) = context.repo.under_way().await? {
         let found = format!("a {operation} is under way in this work tree");
-        return Ok(Check::new(name, Health::Red, found).fixed_by(format!("git status, which says how to finish or abort the {operation}")));
+        return Ok(Check::new(name, Health::Red, found).fixed_by(format!("git status   to see how to finish or abort the {operation}")));
     }
     Ok(Check::new(name, Health::Green, format!("{}, on {}", place.top.display(), place.head.words())))
 }
@@ -97,7 +97,7 @@ async fn hooks(context: &Context) -> Result<Check> {
         (true, _) => Check::new(name, Health::Green, format!("{words}; pre-commit and commit-msg are gates (ralph.hooks)")),
         (false, true) => Check::new(name, Health::Green, "none that a commit would run"),
         (false, false) => Check::new(name, Health::Note, format!("{words}: checkpoints do not run them"))
-            .fixed_by("git config ralph.hooks true, if pre-commit and commit-msg shall be gates"),
+            .fixed_by("git config ralph.hooks true   to run pre-commit and commit-msg as gates"),
     })
 }
 
@@ -108,8 +108,8 @@ async fn signing(context: &Context) -> Result<Check> {
     if !wanted {
         let asked = context.as_user().call(["config", "--type=bool", "--get", "commit.gpgSign"]).answer().await?;
         return Ok(if asked.stdout.starts_with(b"true") {
-            Check::new(name, Health::Note, "commit.gpgSign is set, checkpoints are not signed all the same")
-                .fixed_by("git config ralph.sign true, if the key can be used without asking")
+            Check::new(name, Health::Note, "commit.gpgSign is set, but checkpoints are not signed")
+                .fixed_by("git config ralph.sign true   to sign them, if the key needs no passphrase prompt")
         } else {
             Check::new(name, Health::Green, "checkpoints are not signed")
         });
@@ -137,10 +137,12 @@ fn disk(context: &Context) -> Check {
         .filter_map(|dir| rustix::fs::statvfs(dir.as_path()).ok())
         .map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
         .min();
-    let Some(free) = free else { return Check::new(name, Health::Note, "how much room there is is not known") };
+    let Some(free) = free else { return Check::new(name, Health::Note, "cannot find out how much space is free") };
     let words = if free < LITTLE { format!("{} MiB free", free / MIB) } else { format!("{} GiB free", free / MIB / 1024) };
     match free {
-        free if free < TOO_LITTLE => Check::new(name, Health::Red, words).fixed_by("git ralph prune   and make room on the disk"),
+        free if free < TOO_LITTLE => {
+            Check::new(name, Health::Red, words).fixed_by("git ralph prune   to delete data of old runs, or make room in another way")
+        }
         free if free < LITTLE => Check::new(name, Health::Note, format!("only {words}")).fixed_by("git ralph prune"),
         _ => Check::new(name, Health::Green, words),
     }

@@ -12,7 +12,7 @@ use crate::config::{Flags, Settings, unknown_entries};
 use crate::error::Problem;
 use crate::names::Names;
 use crate::process::{Exit, Program, capture};
-use crate::report::{Check, Health};
+use crate::report::{Check, Health, count};
 use crate::run::LoadedChange;
 use crate::shell_word::quoted;
 use crate::story::ChangeName;
@@ -50,7 +50,8 @@ fn settings(context: &Context) -> Vec<Check> {
             .collect();
     checks.push(match read {
         Ok(_) => Check::new(name, Health::Green, "can be read; git ralph config lists them"),
-        Err(error) => Check::new(name, Health::Red, crate::error::words(&error)).fixed_by("git config --edit, in the file that is named"),
+        Err(error) => Check::new(name, Health::Red, crate::error::words(&error))
+            .fixed_by("git config --edit   to correct the value, in the file named above"),
     });
     checks
 }
@@ -81,7 +82,8 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
         Ok(stories) => stories,
         // A change without a file is known only by its runs, and is not meant to be started.
         Err(_) if !context.store.change_file(name).exists() && context.store.last(name).is_ok_and(|last| last.is_some()) => {
-            return Check::new(&label, Health::Note, "its file is gone, its runs are kept").fixed_by("git ralph prune");
+            return Check::new(&label, Health::Note, "its file is gone, but the data of its runs is still there")
+                .fixed_by("git ralph prune");
         }
         Err(error) => return red(&error, &format!("edit {}", context.shown(&context.store.change_file(name)))),
     };
@@ -90,7 +92,7 @@ async fn change(context: &Context, name: &ChangeName) -> Check {
         return Check::new(&label, Health::Note, found).fixed_by(format!("git ralph finish {}", other.change));
     }
     match preflight(&context.repo, &Names::new(name)).await {
-        Ok(()) => Check::new(&label, Health::Green, format!("can be started, {stories} stories")),
+        Ok(()) => Check::new(&label, Health::Green, format!("can be started, {}", count(stories, "story"))),
         Err(error) => red(&error, "git status"),
     }
 }

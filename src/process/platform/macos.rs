@@ -16,8 +16,9 @@ use super::process_arguments::environment;
 pub use super::set_umask::umask;
 
 /// What this system cannot do for a run.
-pub const MISSING: &[&str] =
-    &["find a process that has left the session of its agent or gate, unless it still has the environment and is no program of macOS"];
+pub const MISSING: &[&str] = &[
+    "find a process that has left the session of its agent or gate, unless it has kept its environment and is not a program of macOS itself",
+];
 
 /// Whether the system can list all processes and their open files.
 pub const LISTS_PROCESSES: bool = true;

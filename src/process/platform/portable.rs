@@ -17,7 +17,7 @@ pub use super::set_umask::umask;
 pub const MISSING: &[&str] = &[
     "find a process that has left the process group of its agent or gate",
     "tell whether a lock file in your git directory was left by a git that died, so it stays until you remove it",
-    "end what a git-ralph that was killed left running, but for the process groups of its agents and gates",
+    "end processes that a killed git-ralph left running, except the process groups of its agents and gates",
 ];
 
 /// Whether the system can list all processes and their open files.

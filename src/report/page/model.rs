@@ -306,12 +306,12 @@ fn next(state: &RunState, change: &str, is_running: bool) -> Vec<String> {
 fn headline(history: &History, is_running: bool) -> String {
     let state = history.state();
     let text = match (&state.phase, &state.end) {
-        _ if is_running => "the loop is at work".to_owned(),
+        _ if is_running => "the loop is running".to_owned(),
         (Phase::Aborted | Phase::Aborting, _) => "the run was aborted".to_owned(),
         (_, Some(end)) => end_words_by(end, state, &history.clock),
         (Phase::Finished(_) | Phase::Finishing(_), None) => "the run is finished".to_owned(),
-        (Phase::Starting, None) => "the run was cut short at its start".to_owned(),
-        (Phase::Open, None) => "the loop was cut short".to_owned(),
+        (Phase::Starting, None) => "the run was interrupted at its start".to_owned(),
+        (Phase::Open, None) => "the loop was interrupted".to_owned(),
     };
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -433,7 +433,7 @@ impl Assembly<'_> {
         let mut parts = Vec::new();
         for (number, story) in stories.iter().enumerate() {
             let state = story_word(self.state, story, &left_out);
-            let state = if matches!(state, "working" | "unsettled") && !self.findings.is_running { "cut short" } else { state };
+            let state = if matches!(state, "working" | "unsettled") && !self.findings.is_running { "interrupted" } else { state };
             parts.push(self.story(number + 1, story, state, foreign));
         }
         parts
@@ -443,7 +443,7 @@ impl Assembly<'_> {
         let progress = self.state.stories.get(&story.id).cloned().unwrap_or_default();
         let attempts: Vec<AttemptPart> =
             (0..).zip(self.history.attempts(&story.id)).map(|(index, it)| self.attempt(number, story, index, it, foreign)).collect();
-        let has_trouble = matches!(state, "failed" | "blocked" | "cut short");
+        let has_trouble = matches!(state, "failed" | "blocked" | "interrupted");
         let trouble = attempts.last().filter(|_| has_trouble).map(|attempt| attempt.outcome.clone());
         StoryPart {
             id: foreign.line(story.id.as_str()),
@@ -471,7 +471,7 @@ impl Assembly<'_> {
         (view, detail): (&AttemptView, &Detail),
         foreign: &mut Foreign,
     ) -> AttemptPart {
-        let unsettled = if self.findings.is_running { "is under way" } else { "was cut short" };
+        let unsettled = if self.findings.is_running { "is under way" } else { "was interrupted" };
         let outcome = view.outcome.as_deref().unwrap_or(unsettled);
         let by_hand = if view.by_hand { " by hand" } else { "" };
         let gates: Vec<GatePart> = detail.gates.iter().map(|gate| gate_part(gate, foreign)).collect();
@@ -532,7 +532,7 @@ impl Assembly<'_> {
 fn state_tone(state: &str) -> &'static str {
     match state {
         "done" => "good",
-        "failed" | "blocked" | "cut short" => "bad",
+        "failed" | "blocked" | "interrupted" => "bad",
         "working" | "queued" | "unsettled" => "busy",
         _ => "off",
     }

@@ -117,7 +117,7 @@ pub(super) fn read(material: &Material) -> Result<Sourced, String> {
         notes: {
             let bare = plan.sections.iter().filter(|section| section.boxes.is_empty());
             let bare =
-                bare.map(|section| (section.line, format!("the task '{}' has no box: that it is done cannot be marked", section.id)));
+                bare.map(|section| (section.line, format!("the task '{}' has no box, so git-ralph cannot mark it as done", section.id)));
             plan.notes.iter().cloned().chain(bare).map(|(line, note)| format!("{}:{line}: {note}", page.name)).collect()
         },
     })

@@ -58,8 +58,8 @@ impl Signal {
 /// - as a promise tag, even inside a sentence or malformed;
 /// - as a verdict without a tag, if the message also has a COMPLETE that it contradicts. A verdict is a line that
 ///   consists of the word, that begins with the word and continues with a reason ("FAILED: tests are red", "blocked by
-///   a missing key"), or that assigns the word to a label ("Verdict: FAILED", "the story is blocked", "I'm blocked"),
-///   whatever decorates the line. A count ("Failed: 0") is not a verdict, and neither is the word in an ordinary
+///   a missing key"), or that assigns the word to a label ("Verdict: FAILED", "Tests: FAILED", "the story is blocked", "I'm
+///   blocked"), whatever decorates the line. A count ("Failed: 0") is not a verdict, and neither is the word in an ordinary
 ///   sentence ("3 tests failed before", "added the state BLOCKED"), because stories are about such things.
 ///
 /// Nested code fences can be read in two ways. A COMPLETE must be outside the fences in both readings, a FAILED in only
@@ -500,6 +500,8 @@ mod tests {
             ("a verdict after", "<promise>COMPLETE</promise>\n**FAILED**", contradicted("**FAILED**")),
             ("a verdict in lower case", "failed: red\n<promise>COMPLETE</promise>", contradicted("failed: red")),
             ("a verdict in a fence", "```\nFAILED: a.o\n```\n<promise>COMPLETE</promise>", Signal::Complete),
+            ("a result", "Tests: FAILED\n<promise>COMPLETE</promise>", contradicted("Tests: FAILED")),
+            ("no failures", "0 tests FAILED, fixed the FAILED test.\n<promise>COMPLETE</promise>", Signal::Complete),
             ("a verdict that nothing contradicts", "FAILED: a.o", Signal::Nothing),
             (
                 "a verdict with a label",
@@ -531,7 +533,7 @@ mod tests {
         for line in lines {
             assert!(Scanner::default().cares_about(line.as_bytes()), "{line}");
         }
-        for line in ["", "running the tests", "    let x = 1;", "  - [x] done", "12 passed; 0 failed"] {
+        for line in ["", "running the tests", "    let x = 1;", "  - [x] done", "12 passed; 0 ignored"] {
             assert!(!Scanner::default().cares_about(line.as_bytes()), "{line}");
         }
     }

@@ -35,11 +35,89 @@ const CAUSES: &[&str] = &["because", "due", "since"];
 const OBSTACLES: &[&str] = &["by", "on", "until", "pending", "without"];
 /// Words that say that there is nothing to report.
 const NONE: &[&str] = &["no", "none", "nothing", "nobody", "never", "zero", "n", "default"];
+/// What a result can be about besides the story.
+const CHECKS: &[&str] = &[
+    "test",
+    "tests",
+    "build",
+    "builds",
+    "gate",
+    "gates",
+    "check",
+    "checks",
+    "suite",
+    "suites",
+    "lint",
+    "linter",
+    "clippy",
+    "compile",
+    "compilation",
+    "typecheck",
+    "verification",
+    "ci",
+    "criteria",
+    "criterion",
+];
+/// Words that may stand before the name of a check.
+const COUNTS: &[&str] = &["all", "some", "several", "many", "two", "three", "of", "unit", "integration", "acceptance", "quality"];
+/// Words of a label that speaks of the past or of something that the story is about, such as the states of a job.
+const ASIDES: &[&str] = &[
+    "before",
+    "previously",
+    "initially",
+    "earlier",
+    "originally",
+    "first",
+    "old",
+    "was",
+    "were",
+    "expected",
+    "expect",
+    "example",
+    "state",
+    "states",
+    "value",
+    "values",
+    "enum",
+    "column",
+    "field",
+    "constant",
+    "added",
+    "adds",
+    "add",
+    "new",
+    "fixed",
+    "fixes",
+    "renamed",
+    "handles",
+    "handled",
+    "returns",
+    "sets",
+    "shows",
+    "supports",
+    "if",
+    "when",
+    "until",
+    "unless",
+    "like",
+    "no",
+    "none",
+    "zero",
+];
+/// Words after which a result belongs to the past.
+const PAST: &[&str] = &["before", "previously", "initially", "earlier", "originally"];
+/// A longer label is a sentence.
+const MOST_WORDS: usize = 6;
 /// The word of a verdict must begin within this many bytes.
 const FARTHEST: usize = 80;
 
 /// The word that a line gives as its verdict; [`Scanner`](super::Scanner) describes what counts as a verdict.
 pub fn verdict(line: &str) -> Option<Word> {
+    of_story(line).or_else(|| result(line))
+}
+
+/// The word that a line gives as the verdict on the story.
+fn of_story(line: &str) -> Option<Word> {
     let whole = undecorated(line);
     let (mut text, mut labelled, mut tagged) = (whole, false, false);
     while Word::at_start_of(text).is_none() {
@@ -61,62 +139,52 @@ pub fn verdict(line: &str) -> Option<Word> {
     (begins && !heading && (is_whole || tagged || labelled && is_clause(tail))).then_some(word)
 }
 
-/// Whether a line may be a verdict; the line starts at its first letter. Fast, with false positives.
-///
-/// Pays for the row `output: plain text`: words are told apart by their first two letters.
-pub fn may_be_verdict(line: &[u8]) -> bool {
-    let mut rest = line;
-    while let [first, second, ..] = rest {
-        if first.is_ascii_digit() {
-            return true;
-        }
-        if !BEGINNINGS.may_be(*first, *second) {
-            return false;
-        }
-        let refuses = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()));
-        if matches!(first | 0x20, b'f' | b'b') && REFUSALS.iter().any(refuses) {
-            return true;
-        }
-        let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        let more = &rest[end..];
-        // Between two words there may be a control sequence or a byte of a multi-byte character.
-        let between = more.iter().position(u8::is_ascii_alphanumeric).unwrap_or(more.len());
-        if more[..between].iter().any(|byte| *byte == b'\x1b' || !byte.is_ascii()) {
-            return true;
-        }
-        rest = &more[between..];
-    }
-    false
+/// The word that a line gives as the result of something: "Tests: FAILED", "| build | failed |", "3 tests FAILED". A word in small letters
+/// counts only after the name of a check, and without a separator only one in capitals does.
+fn result(line: &str) -> Option<Word> {
+    let whole = undecorated(line);
+    let starts = whole.char_indices().take_while(|(at, _)| *at <= FARTHEST).map(|(at, _)| at);
+    let mut found = starts.filter(|at| !whole[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+    let (at, (word, length)) =
+        found.find_map(|at| Some((at, Word::at_start_of(&whole[at..]).filter(|(word, _)| *word != Word::Complete)?)))?;
+    let (label, (said, tail)) = (&whole[..at], whole[at..].split_at(length));
+    let words: Vec<&str> = label.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let of_check = words.iter().any(|word| is_one_of(word, CHECKS) || is_one_of(word, LABELS));
+    let loud = !said.contains(char::is_lowercase);
+    let has_any = |text: &str, known: &[&str]| text.split(|c: char| !c.is_alphanumeric()).any(|word| is_one_of(word, known));
+    let is_told = !words.is_empty() && words.len() <= MOST_WORDS && !has_any(label, ASIDES) && !has_any(tail, PAST);
+    let is_result = match is_separated(label) {
+        true => loud || of_check,
+        false => loud && of_check && words.iter().all(|word| is_about_checks(word)),
+    };
+    // Tools print "test result: FAILED. 1 passed; 1 failed" for a run that may be over.
+    let counts = behind(tail).strip_prefix('.').is_some_and(|rest| rest.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+    let is_whole = ends(tail) || has_reason(tail) || has_cause(tail, true) || is_clause(tail) && !counts;
+    (is_told && is_result && is_whole).then_some(word)
 }
 
-/// The first two letters of every word that a verdict can begin with.
-static BEGINNINGS: Beginnings = Beginnings::of_all_words();
+/// Whether a label ends in a colon or another sign that a result follows.
+fn is_separated(label: &str) -> bool {
+    let label = label.trim_end_matches(|c: char| {
+        is_blank(c) || "*_`\"'([{<".contains(c) || !c.is_ascii() && !"→–—…".contains(c) && !c.is_alphanumeric()
+    });
+    label.ends_with([':', '=', '|', '→', '–', '—']) || label.ends_with("->") || label.ends_with(" -")
+}
 
-/// Indexed by the first letter; each entry has one bit per second letter.
-struct Beginnings([u32; 32]);
+/// Whether a word may stand in "3 of the unit tests FAILED". A zero says that nothing failed.
+fn is_about_checks(word: &str) -> bool {
+    let is_count = word.bytes().all(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte != b'0');
+    is_count || [CHECKS, LABELS, FILLERS, COUNTS].iter().any(|known| is_one_of(word, known))
+}
 
-impl Beginnings {
-    const fn of_all_words() -> Self {
-        let mut bits = [0; 32];
-        let all = [REFUSALS, LABELS, FILLERS];
-        let mut list = 0;
-        while list < all.len() {
-            let mut at = 0;
-            while at < all[list].len() {
-                let word = all[list][at].as_bytes();
-                // A word of one letter can be followed by anything.
-                bits[(word[0] & 31) as usize] |= if word.len() == 1 { u32::MAX } else { 1 << (word[1] & 31) };
-                at += 1;
-            }
-            list += 1;
-        }
-        Beginnings(bits)
-    }
-
-    /// Ignores letter case. Other characters may be mistaken for letters.
-    fn may_be(&self, first: u8, second: u8) -> bool {
-        self.0[usize::from(first & 31)] >> (second & 31) & 1 == 1
-    }
+/// Whether a line may be a verdict. Fast, with false positives.
+///
+/// Pays for the row `output: plain text`: only lines with one of the words, or with a control sequence that may hide one, are read.
+pub fn may_be_verdict(line: &[u8]) -> bool {
+    let ends_in = |before: &[u8], word: &str| {
+        before.len().checked_sub(word.len()).is_some_and(|start| before[start..].eq_ignore_ascii_case(word.as_bytes()))
+    };
+    memchr::memchr3_iter(b'd', b'D', b'\x1b', line).any(|at| line[at] == b'\x1b' || REFUSALS.iter().any(|word| ends_in(&line[..=at], word)))
 }
 
 /// A text from its first word on, without bullet, number, quotation mark, emphasis and anything else that is neither a
@@ -214,6 +282,22 @@ mod tests {
             "[promise]FAILED[/promise]",
             "&lt;promise&gt;FAILED: red&lt;/promise&gt;",
             "＜promise＞BLOCKED＜/promise＞",
+            "Tests: FAILED",
+            "Tests: failed",
+            "- **Tests:** FAILED",
+            "- Unit tests — ❌ FAILED",
+            "Build: FAILED (3 errors)",
+            "Integration: FAILED, see the log",
+            "| build | FAILED |",
+            "cargo test -> FAILED",
+            "Gate `make check`: FAILED",
+            "Tests FAILED",
+            "The tests FAILED.",
+            "2 tests FAILED",
+            "2 of the 10 unit tests FAILED: see below",
+            "Tests: 3 FAILED, 9 passed",
+            "Deployment: BLOCKED",
+            "Verification: failed because of a race",
         ];
         for line in refused {
             assert!(verdict(line).is_some() && may_be_verdict(undecorated(line).as_bytes()), "{line}");
@@ -246,6 +330,25 @@ mod tests {
             "I fixed what failed.",
             "The promise failed requests return is handled",
             "## Failed",
+            "0 tests FAILED",
+            "No tests FAILED.",
+            "None of the tests FAILED",
+            "Tests: 0 FAILED",
+            "All tests pass, 0 FAILED",
+            "Fixed the FAILED test",
+            "I fixed the FAILED test",
+            "Fixed: the test that FAILED.",
+            "Tests before the fix: FAILED",
+            "Tests: FAILED before, pass now",
+            "Tests: FAILED -> PASSED",
+            "Tests: passed, failed: 0",
+            "Added the state: FAILED",
+            "- New value: `FAILED`",
+            "Port 22: blocked",
+            "Login with a wrong password: failed",
+            "The build failed.",
+            "error: test failed, to rerun pass `--lib`",
+            "test tests::a ... FAILED",
             "the",
             "",
         ];

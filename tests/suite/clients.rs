@@ -203,6 +203,40 @@ fn with_limit_wait_stop_a_limit_ends_the_loop_and_resume_tries_at_once() {
     assert_eq!(world.subjects("ralph/work")[0], "checkpoint: 1");
 }
 
+/// The moment until which the program takes a limit to last, on a machine in New York, when its client says so.
+fn reset_in_new_york(words: &str) -> jiff::Timestamp {
+    let mut world = World::new();
+    world.set_env("TZ", "America/New_York");
+    world.stories(1, "");
+    world.git(&["config", "ralph.limitWait", "stop"]);
+    let result = format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":"You have hit your limit · resets {words}"}}"#);
+    world.program(
+        "claude",
+        &format!("{WORK}; echo '{}'; exit 1", result.replace("You have hit", "Youve hit").replace("Youve", r"You\u2019ve")),
+    );
+    start(&world, &["--agent", "claude", "--max-retries", "0"]).code(1).says("usage limit is reached, it resets at");
+    let rejected = world.events().into_iter().find(|event| event["event"] == "attempt-rejected").unwrap();
+    rejected["outcome"]["resets"].as_str().unwrap_or_else(|| panic!("{words}: {rejected}")).parse().unwrap()
+}
+
+#[test]
+fn the_program_reads_a_reset_in_the_zone_of_its_client_and_else_in_that_of_the_machine() {
+    let now = jiff::Zoned::now();
+    let hour = |zone: &str| {
+        let then = now.in_tz(zone).unwrap().saturating_add(jiff::Span::new().hours(3));
+        then.with().minute(0).second(0).subsec_nanosecond(0).build().unwrap()
+    };
+    for (zone, form) in
+        [("Asia/Tokyo", "%H:%M GMT+9"), ("Europe/Berlin", "%-I%P Europe/Berlin"), ("UTC", "%H:%M UTC"), ("America/New_York", "%-I%P")]
+    {
+        let then = hour(zone);
+        let words = then.strftime(form).to_string();
+        assert_eq!(reset_in_new_york(&words), then.timestamp(), "{words}");
+    }
+    let stamp = now.timestamp().as_second() + 7200;
+    assert_eq!(reset_in_new_york(&format!("at {stamp}")).as_second(), stamp);
+}
+
 #[test]
 fn a_wait_can_be_stopped_and_goes_on_after_a_stop_or_a_kill() {
     let world = World::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git_ralph::agent::{AgentReport, CLIENTS, Format, PROFILES, Profile, Reader, Said, Trouble};
+use git_ralph::agent::{AgentReport, CLIENTS, Class, Format, PROFILES, Profile, Reader, Said, Trouble};
 use git_ralph::process::Exit;
 use git_ralph::run::{Outcome, Verdict, judge};
 use jiff::Zoned;
@@ -605,6 +605,7 @@ fn the_promise_of_a_plain_command_counts_if_it_ends_the_output_and_the_command_s
 
 /// Each case is a text around a tag, and whether the message counts as a success.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn no_message_of_any_client_that_takes_its_promise_back_is_a_success() {
     let tag = "<promise>COMPLETE</promise>";
     let doubts = [
@@ -625,8 +626,31 @@ fn no_message_of_any_client_that_takes_its_promise_back_is_a_success() {
         format!("<think>\n{tag}\n</think>\nNot yet."),
         format!("{tag}{}really?", " ".repeat(40_000)),
         format!("~~{tag}~~"),
+        format!("All stories are implemented.\n\nTests: FAILED\n\n{tag}"),
+        format!("- **Build:** failed\n{tag}"),
+        format!("FAILED\n{tag}"),
+        format!("Verdict: FAILED\n{tag}"),
+        format!("2 tests FAILED\n{tag}"),
+        format!("| check | result |\n|---|---|\n| tests | FAILED |\n\n{tag}"),
     ];
-    let oks = [format!("**{tag}**"), format!("- {tag}"), format!("\u{200b}{tag}\u{200b}"), format!("`{tag}`."), format!("x\n\n{tag}\n\n")];
+    let honest = [
+        "0 tests FAILED",
+        "Fixed the FAILED test",
+        "Tests before the fix: FAILED",
+        "3 tests failed before, all pass now.",
+        "Jobs in state FAILED or BLOCKED are shown.",
+        "- passed: 12\n- failed: 0",
+        "Port 22: blocked",
+    ];
+    let mut oks: Vec<String> = honest.iter().map(|words| format!("{words}\n\n{tag}")).collect();
+    oks.extend([
+        format!("**{tag}**"),
+        format!("- {tag}"),
+        format!("\u{200b}{tag}\u{200b}"),
+        format!("`{tag}`."),
+        format!("x\n\n{tag}\n\n"),
+    ]);
+    let (mut accepted, mut rejected) = (Vec::new(), Vec::new());
     let messages = doubts.iter().map(|text| (text, false)).chain(oks.iter().map(|text| (text, true)));
     for (text, success) in messages {
         let json = serde_json::to_string(text).unwrap();
@@ -649,9 +673,14 @@ fn no_message_of_any_client_that_takes_its_promise_back_is_a_success() {
         ];
         for (format, stdout) in streams {
             let verdict = verdict_on(format, &stdout, "", &Exit::Success);
-            assert_eq!(verdict == "complete", success, "{}: {verdict}: {}", format.name(), &text[..text.len().min(80)]);
+            if (verdict == "complete") != success {
+                let row = format!("{}: {verdict}: {}", format.name(), &text[..text.floor_char_boundary(80)]);
+                if success { rejected.push(row) } else { accepted.push(row) }
+            }
         }
     }
+    println!("false COMPLETE: {}, false rejections: {}", accepted.len(), rejected.len());
+    assert!(accepted.is_empty() && rejected.is_empty(), "accepted: {accepted:#?}\nrejected: {rejected:#?}");
 }
 
 #[test]
@@ -682,7 +711,8 @@ fn the_usage_of_a_message_is_counted_once_however_its_parts_are_mixed() {
 fn gives_up(format: Format, message: &str) -> String {
     let quoted = serde_json::to_string(message).unwrap();
     match format {
-        Format::Text | Format::Aider => message.to_owned(),
+        Format::Text => message.to_owned(),
+        Format::Aider => format!("Aider v1\n{}{message}\n", if message.starts_with("litellm.") { "" } else { "litellm.APIError: " }),
         Format::Claude => format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":{quoted}}}"#),
         Format::Codex => format!(r#"{{"type":"turn.failed","error":{{"message":{quoted}}}}}"#),
         Format::Opencode => format!(r#"{{"type":"error","error":{{"name":"UnknownError","data":{{"message":{quoted}}}}}}}"#),
@@ -734,6 +764,119 @@ fn a_client_that_only_mentions_a_limit_is_not_waited_for_and_a_misconfigured_one
     let false_limits = wrong.iter().filter(|row| row.contains(": limited instead")).count();
     println!("false limits: {false_limits}, false verdicts: {}", wrong.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every sentence of the table, in the format of the client that prints it; those of model providers in every format.
+#[test]
+fn every_sentence_of_the_table_is_judged_by_its_class_when_its_own_client_gives_up_with_it() {
+    let (mut wrong, mut judged) = (Vec::new(), 0);
+    for client in CLIENTS {
+        for Profile { name, format, .. } in PROFILES.iter().filter(|profile| client.name == "api" || client.name == profile.name) {
+            for (sentence, class) in client.says {
+                let expected = match class {
+                    Class::Limit => "limited",
+                    Class::Money | Class::Configuration | Class::Request => "misconfigured",
+                    Class::Unavailable => "unavailable",
+                    Class::Other => "abnormal",
+                };
+                let verdict = verdict_on(*format, &gives_up(*format, &sentence.replace('*', "own")), "", &Exit::Code { code: 1 });
+                judged += 1;
+                if verdict != expected {
+                    wrong.push(format!("{name} {}: {sentence}: {verdict} instead of {expected}", client.version));
+                }
+            }
+        }
+    }
+    println!("sentences judged: {judged}, wrong: {}", wrong.len());
+    assert!(judged > CLIENTS.iter().map(|client| client.says.len()).sum::<usize>() && wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What can go wrong on the side of an account or a model has a sentence of every client that has one.
+#[test]
+fn every_client_has_its_sentence_for_a_login_a_model_credits_and_load() {
+    let table: &[(&str, &str, &str)] = &[
+        ("claude", "Login expired · Please run /login", "misconfigured"),
+        ("claude", "Your organization has disabled Claude subscription access", "misconfigured"),
+        ("claude", "Usage is paused for your organization. For help, contact support.", "misconfigured"),
+        ("claude", "You're out of usage credits. /model to switch models.", "misconfigured"),
+        ("claude", "You've hit your org's monthly spend limit", "misconfigured"),
+        ("claude", "You've hit your team's shared budget. /model to switch models.", "misconfigured"),
+        ("claude", "There's an issue with the selected model (x). It may not exist or you may not have access to it.", "misconfigured"),
+        ("claude", "AWS authentication failed · run aws sso login", "misconfigured"),
+        ("claude", "The API is at capacity", "unavailable"),
+        ("claude", "Opus is experiencing high load, please use /model to switch to Sonnet", "unavailable"),
+        ("codex", "Your access token could not be refreshed because your refresh token was revoked.", "misconfigured"),
+        ("codex", "You're out of credits. Add credits to continue.", "misconfigured"),
+        ("codex", "Your workspace is out of credits. Add credits to continue.", "misconfigured"),
+        ("codex", "You hit your spend cap set in your workspace.", "misconfigured"),
+        ("codex", "The 'x' model is not supported when using Codex with a ChatGPT account.", "misconfigured"),
+        ("codex", "Your session has expired. Please reauthenticate.", "misconfigured"),
+        ("codex", "Selected model is at capacity. Please try a different model.", "unavailable"),
+        ("codex", "Codex is currently experiencing high load.", "unavailable"),
+        ("gemini", "Please re-authenticate with the correct type.", "misconfigured"),
+        ("gemini", "Model \"x\" was not found or is invalid. /model to switch models.", "misconfigured"),
+        ("gemini", "This model is not available for personal accounts.", "misconfigured"),
+        ("gemini", "We are currently experiencing high demand.", "unavailable"),
+        ("opencode", "Model not found: a/b. Did you mean: c?", "misconfigured"),
+        ("opencode", "Provider not found: a", "misconfigured"),
+        ("opencode", "OAuth token has expired and no refresh token is available", "misconfigured"),
+        ("opencode", "Free usage exceeded, add credits", "misconfigured"),
+        ("opencode", "Provider is overloaded", "unavailable"),
+        ("qwen", "Qwen OAuth credentials expired. Please use /auth to re-authenticate with qwen-oauth.", "misconfigured"),
+        ("qwen", "Free allocated quota exceeded.", "misconfigured"),
+        ("goose", "Credits exhausted", "misconfigured"),
+        ("goose", "Authentication error: no key", "misconfigured"),
+        ("goose", "Model 'x' is not available for provider 'y'", "misconfigured"),
+        ("goose", "Vertex AI Provider API is temporarily overloaded.", "unavailable"),
+        ("copilot", "Authentication failed with provider x", "misconfigured"),
+        ("copilot", "Failed to get response from the AI model", "unavailable"),
+        ("aider", "litellm.NotFoundError: OpenAIException - no such model", "misconfigured"),
+        ("aider", "litellm.BudgetExceededError: Budget has been exceeded! Current cost: 2, Max budget: 1", "misconfigured"),
+        (
+            "aider",
+            "litellm.AuthenticationError: no key\nThe API provider is not able to authenticate you. Check your API key.",
+            "misconfigured",
+        ),
+        ("aider", "litellm.APIError: APIError: Insufficient credits. Add more", "misconfigured"),
+        ("aider", "litellm.ServiceUnavailableError: x\nThe API provider's servers are down or overloaded.", "unavailable"),
+        ("aider", "litellm.BadRequestError: LLM Provider NOT provided.", "misconfigured"),
+    ];
+    for (client, message, expected) in table {
+        let format = Profile::of(client).unwrap().format;
+        assert_eq!(verdict_on(format, &gives_up(format, message), "", &Exit::Code { code: 1 }), *expected, "{client}: {message}");
+    }
+}
+
+/// The forms in which clients have been seen to give a reset, on machines in two zones.
+#[test]
+fn every_form_of_a_reset_time_is_understood_wherever_the_machine_is() {
+    let here = ["2026-11-16T07:00:00[America/New_York]", "2026-11-16T21:00:00[Asia/Tokyo]"];
+    let table = [
+        ("15:00 UTC", ["2026-11-16T15:00:00Z"; 2]),
+        ("15:00 GMT+9", ["2026-11-17T06:00:00Z"; 2]),
+        ("15:00 CET", ["2026-11-16T14:00:00Z"; 2]),
+        ("3am Europe/Berlin", ["2026-11-17T02:00:00Z"; 2]),
+        ("Dec 1", ["2026-12-01T05:00:00Z", "2026-11-30T15:00:00Z"]),
+        ("5pm (PST)", ["2026-11-17T01:00:00Z"; 2]),
+        ("5:00 PM PST", ["2026-11-17T01:00:00Z"; 2]),
+        ("tomorrow at 3pm", ["2026-11-17T20:00:00Z", "2026-11-17T06:00:00Z"]),
+        ("Mon 3am", ["2026-11-23T08:00:00Z", "2026-11-22T18:00:00Z"]),
+        ("Thursday, 3am (UTC)", ["2026-11-19T03:00:00Z"; 2]),
+        ("2026-11-20", ["2026-11-20T05:00:00Z", "2026-11-19T15:00:00Z"]),
+        ("20 Nov 2026, 03:00", ["2026-11-20T08:00:00Z", "2026-11-19T18:00:00Z"]),
+        ("at 1794900000", ["2026-11-17T07:20:00Z"; 2]),
+    ];
+    for (words, expected) in table {
+        for (now, expected) in here.iter().zip(expected) {
+            for format in [Format::Claude, Format::Codex, Format::Opencode, Format::Goose] {
+                let mut reader = Reader::new(format);
+                reader.feed(gives_up(format, &format!("You've hit your limit · resets {words}")).as_bytes(), &mut |_| {});
+                let report = reader.finish(&Exit::Code { code: 1 }, &now.parse().unwrap());
+                let Some(Trouble::Limit { resets: Some(resets), .. }) = report.trouble else { panic!("{words}: {:?}", report.trouble) };
+                assert_eq!(resets.to_string(), expected, "{words}, {now}, {}", format.name());
+            }
+        }
+    }
 }
 
 #[test]

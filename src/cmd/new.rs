@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -55,11 +55,26 @@ fn exists_already(path: &Path, name: &ChangeName) -> Problem {
     Problem::refused(format!("{} exists already", path.display())).hint(format!("git ralph start {name}"))
 }
 
-/// A path that the user typed, relative to the top of the work tree.
+/// A path that the user typed, relative to the top of the work tree. A link inside the work tree is not resolved: a cloned repository may
+/// contain any link, and [`SourcePlace`] refuses one that leads out of it.
 fn from_top(context: &Context, typed: &str) -> String {
-    let full = context.environment.cwd.join(typed);
-    let full = full.canonicalize().unwrap_or(full);
-    full.strip_prefix(&context.repo.place.top).map_or_else(|_| full.display().to_string(), |path| path.display().to_string())
+    let (top, cwd) = (&context.repo.place.top, &context.environment.cwd);
+    let full = without_dots(&cwd.canonicalize().unwrap_or_else(|_| cwd.clone()).join(typed));
+    let full = if full.starts_with(top) { full } else { full.canonicalize().unwrap_or(full) };
+    full.strip_prefix(top).unwrap_or(&full).display().to_string()
+}
+
+/// An absolute path without `.` and `..`, by its words alone.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 async fn offered(context: &Context) -> Result<ask::Answer<Option<String>>> {

@@ -457,6 +457,39 @@ fn a_source_that_is_a_link_out_of_the_repository_is_neither_read_nor_written() {
 }
 
 #[test]
+fn no_kind_of_source_is_read_through_a_link_or_a_linked_directory_that_leaves_the_tree() {
+    let world = World::new();
+    let outside = world.outside("out");
+    fs::create_dir(&outside).unwrap();
+    let files = [
+        ("tasks.md", "# Plan\n\n- [ ] SECRET\n"),
+        ("plan.md", "# Plan\n\n- [ ] SECRET\n"),
+        (
+            "prd.json",
+            r#"{"userStories":[{"id":"1","title":"SECRET","description":"","acceptanceCriteria":[],"priority":1,"passes":false}]}"#,
+        ),
+    ];
+    for (name, text) in files {
+        fs::write(outside.join(name), text).unwrap();
+        std::os::unix::fs::symlink(outside.join(name), world.path(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, world.path("docs")).unwrap();
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "links"]);
+    world.agent(&format!("cat >../prompt; {COMPLETE}"));
+    for source in ["tasks.md", "plan.md", "prd.json", "docs/tasks.md", "docs/prd.json", "./docs/plan.md", "docs"] {
+        let said = "is a link that leads out of the work tree";
+        world.ralph(&["new", "made", "--from", source]).code(128).says(said);
+        world.change("work", &format!("source = \"{source}\"\n"));
+        world.start(&[]).code(128).says(said);
+        assert!(!world.outside("prompt").exists(), "{source}");
+    }
+    for (name, text) in files {
+        assert_eq!(fs::read_to_string(outside.join(name)).unwrap(), text, "{name}");
+    }
+}
+
+#[test]
 fn a_source_that_an_agent_makes_a_link_is_not_written_through() {
     let world = World::new();
     let target = world.outside("target");

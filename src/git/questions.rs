@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::operations::{OPERATION_FILES, OperationFile};
 use super::repo::{nul_joined, path_of};
 use super::{Head, Oid, RefList, Repo};
+use crate::safe_read;
 
 /// The size of the difference between two trees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -121,6 +122,18 @@ impl Hidden {
     pub fn is_empty(&self) -> bool {
         self.assumed.is_empty() && self.skipped.is_empty()
     }
+}
+
+/// The entries of a file `shallow`: commits at which git takes history to end.
+#[derive(Debug)]
+pub struct ShallowEntries {
+    /// Those from before an attempt.
+    pub before: BTreeSet<String>,
+    /// Those that are there now.
+    pub now: BTreeSet<String>,
+    /// Those from before, and new ones for commits whose parents are not in the repository: a shallow fetch made them, and without them
+    /// git could not read what was fetched.
+    pub wanted: BTreeSet<String>,
 }
 
 impl Repo {
@@ -290,8 +303,26 @@ impl Repo {
         Ok(output.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).map(path_of).collect())
     }
 
+    /// Compares a file `shallow` with the copy from before an attempt.
+    pub async fn shallow_entries(&self, before: &Path, now: &Path) -> Result<ShallowEntries> {
+        let entries = |file: &Path| -> BTreeSet<String> {
+            let text = if file.is_file() { safe_read::text(file).unwrap_or_default() } else { String::new() };
+            text.lines().map(str::to_owned).collect()
+        };
+        let (before, now) = (entries(before), entries(now));
+        let mut wanted = before.clone();
+        for entry in now.difference(&before) {
+            if let Ok(commit) = entry.parse::<Oid>()
+                && self.lacks_parents(&commit).await?
+            {
+                wanted.insert(entry.clone());
+            }
+        }
+        Ok(ShallowEntries { before, now, wanted })
+    }
+
     /// Whether a commit is in the repository and one of its parents is not.
-    pub async fn lacks_parents(&self, commit: &Oid) -> Result<bool> {
+    async fn lacks_parents(&self, commit: &Oid) -> Result<bool> {
         // The commit itself names its parents, whatever git takes for the end of history.
         let answer = self.git.call(["cat-file", "commit", commit.as_str()]).answer().await?;
         let header = String::from_utf8_lossy(&answer.stdout);

@@ -1,6 +1,8 @@
 //! Lists all refs with one query, and updates several refs in one transaction.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -251,4 +253,13 @@ impl RefUpdate {
         text.push_str("prepare\ncommit\n");
         text
     }
+}
+/// The namespace of refs by which git shows another object in the place of one.
+pub const REPLACED: &str = "refs/replace/";
+
+/// Whether a repository may have refs in a namespace, read from its files. Where git alone can read the refs, the answer is yes.
+#[must_use]
+pub fn may_have_refs_below(common_dir: &Path, namespace: &str) -> bool {
+    let packed = || fs::read(common_dir.join("packed-refs")).is_ok_and(|refs| memchr::memmem::find(&refs, namespace.as_bytes()).is_some());
+    common_dir.join(namespace).exists() || common_dir.join("reftable").exists() || packed()
 }

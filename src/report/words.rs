@@ -101,7 +101,9 @@ pub fn event_lines(event: &Event, state: &RunState) -> Vec<Line> {
             [Line::new(Tone::Failure, text)].into_iter().chain(output).collect()
         }
         Event::RunResumed {} => plain(format!("resuming {}", change(state))),
-        Event::CommitsAdopted { checkpoint } => plain(format!("continuing from your commit {}", checkpoint.short())),
+        Event::CommitsAdopted { checkpoint } => {
+            plain(format!("continuing from commit {}, which appeared on the run's branch", checkpoint.short()))
+        }
         Event::EditsAdopted { files: 0, base, .. } => {
             plain(format!("your staged changes differ from the work tree; they are saved as {}", adopted(base, state)))
         }
@@ -685,8 +687,11 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         Notice::GitFileChanged { name, before: Some(before) } => {
             format!("the agent changed {name} in the git directory; its earlier content is saved as {before}")
         }
-        Notice::GitFileRestored { name, kept } => {
+        Notice::GitFileRestored { name, kept: Some(kept) } => {
             format!("the agent changed {name} in the git directory; it is restored, and the agent's version is in {}", clean(kept))
+        }
+        Notice::GitFileRestored { name, kept: None } => {
+            format!("the agent deleted {name} in the git directory, or replaced it by something that is not a file; it is restored")
         }
         Notice::SettingsRestored { story, .. }
         | Notice::EditSetAside { story, .. }

@@ -57,13 +57,14 @@ impl Workspace {
         }
     }
 
-    /// Restores hooks, and settings that name commands or steer a run, if the agent shares the user's git directory.
+    /// Restores hooks, settings that name commands or steer a run, and the view of history, if the agent shares the user's git directory.
     pub(crate) async fn put_back_steering(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         match self.kind {
             WorkspaceKind::InPlace => {
                 // Settings can only be compared once git can read the configuration.
                 let mut notices = self.restore_unreadable_config().await?;
                 notices.extend(self.put_back_commands(story, attempt).await?);
+                notices.extend(self.put_back_replacements(story, attempt).await?);
                 Ok(notices)
             }
             WorkspaceKind::Isolated => Ok(Vec::new()),

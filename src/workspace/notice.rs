@@ -89,8 +89,13 @@ pub enum Notice {
         #[serde(default)]
         before: Option<String>,
     },
-    /// A failed attempt changed configuration or hooks; they were restored.
-    GitFileRestored { name: String, kept: String },
+    /// An attempt changed a file of the git directory, and it was restored. `kept` is the path of the attempt's version; there is none if the
+    /// attempt deleted the file.
+    GitFileRestored {
+        name: String,
+        #[serde(default)]
+        kept: Option<String>,
+    },
     /// An attempt changed settings that name commands or steer a run; they were restored, and the changed file was saved.
     SettingsRestored { story: StoryId, name: String, keys: Vec<String>, kept: String },
     /// The change file or the prompt template was modified during an attempt, and was restored.

@@ -105,6 +105,127 @@ fn settings_that_steer_a_run_or_name_commands_are_put_back_and_named_after_an_at
     world.ralph(&["log"]).code(0).says("ralph.verify, svn.authorsprog in config of the git directory changed during the attempt");
 }
 
+/// Settings that name a command or change how git reads the repository.
+const ATTACKS: &[&str] = &[
+    "core.fsmonitor",
+    "core.hooksPath",
+    "core.editor",
+    "core.pager",
+    "core.sshCommand",
+    "core.askPass",
+    "core.gitProxy",
+    "core.excludesFile",
+    "core.attributesFile",
+    "core.alternateRefsCommand",
+    "core.autocrlf",
+    "core.eol",
+    "core.fileMode",
+    "core.ignoreCase",
+    "core.ignoreStat",
+    "core.trustctime",
+    "core.checkStat",
+    "core.quotePath",
+    "core.useReplaceRefs",
+    "core.notesRef",
+    "index.version",
+    "index.skipHash",
+    "index.sparse",
+    "alias.st",
+    "filter.a.clean",
+    "filter.a.smudge",
+    "filter.a.process",
+    "include.path",
+    "includeIf.onbranch:main.path",
+    "url.https://e/.insteadOf",
+    "url.https://e/.pushInsteadOf",
+    "credential.helper",
+    "credential.https://a.helper",
+    "gpg.program",
+    "gpg.ssh.program",
+    "user.signingKey",
+    "diff.external",
+    "diff.a.command",
+    "diff.a.textconv",
+    "diff.tool",
+    "merge.a.driver",
+    "merge.default",
+    "merge.tool",
+    "difftool.a.cmd",
+    "mergetool.a.path",
+    "pager.log",
+    "interactive.diffFilter",
+    "sequence.editor",
+    "uploadpack.packObjectsHook",
+    "remote.origin.uploadpack",
+    "remote.origin.receivepack",
+    "protocol.ext.allow",
+    "submodule.a.update",
+    "submodule.a.ignore",
+    "status.showUntrackedFiles",
+    "add.ignoreErrors",
+    "clean.requireForce",
+    "gc.pruneExpire",
+    "gc.reflogExpire",
+    "gc.recentObjectsHook",
+    "maintenance.auto",
+    "init.templateDir",
+    "trailer.a.command",
+    "tar.a.command",
+    "web.browser",
+    "browser.a.cmd",
+    "man.a.path",
+    "instaweb.httpd",
+    "sendemail.smtpServer",
+    "imap.tunnel",
+    "hook.a.command",
+    "lfs.customtransfer.a.path",
+    "lfs.standalonetransferagent",
+    "extensions.partialClone",
+    "feature.manyFiles",
+    "guitool.a.cmd",
+    "svn.authorsProg",
+    "ralph.verify",
+    "ralph.hooks",
+    "ralph.evil.cmd",
+];
+
+/// A value that git can read, so that the settings can be compared one by one.
+fn harmful(key: &str) -> &str {
+    match key {
+        "core.fileMode" => "false",
+        "core.eol" => "crlf",
+        "core.checkStat" => "minimal",
+        "index.version" => "2",
+        "core.notesRef" => "refs/notes/x",
+        "submodule.a.ignore" => "all",
+        "status.showUntrackedFiles" => "no",
+        "protocol.ext.allow" => "always",
+        "submodule.a.update" => "none",
+        "gc.pruneExpire" | "gc.reflogExpire" => "now",
+        _ => "true",
+    }
+}
+
+#[test]
+fn every_setting_that_names_a_command_or_blinds_git_is_restored_and_named_whether_the_attempt_lands_or_fails() {
+    // A handful at a time: where many settings have changed, the file is restored as a whole.
+    for (attacks, verdict) in ATTACKS.chunks(20).flat_map(|some| [(some, COMPLETE), (some, "echo '<promise>FAILED: no</promise>'")]) {
+        let world = World::new();
+        world.stories(1, "max-retries = 0");
+        let before = world.read(".git/config");
+        let set: String = attacks.iter().map(|key| format!("git config --file .git/config '{key}' '{}'\n", harmful(key))).collect();
+        world.agent(&format!("echo x >work\n{set}{verdict}"));
+        let said = world.start(&[]).stderr;
+        for key in attacks {
+            let (head, variable) = key.rsplit_once('.').unwrap();
+            let (section, subsection) = head.split_once('.').map_or((head, String::new()), |(section, sub)| (section, format!("{sub}.")));
+            let named = format!("{}.{subsection}{}", section.to_lowercase(), variable.to_lowercase());
+            assert!(said.contains(&named), "{named} with {verdict}: {said}");
+        }
+        assert_eq!(world.read(".git/config"), before, "{verdict}");
+    }
+}
+
 #[test]
 fn hooks_that_a_landed_attempt_plants_are_removed_and_saved() {
     let world = World::new();

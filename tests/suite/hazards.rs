@@ -1,7 +1,7 @@
 //! Tests that nothing is lost, whatever agents, users and crashes do to a repository.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -903,6 +903,116 @@ fn grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_remo
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 1", "initial state", "second", "first"]);
     world.ralph(&["abort"]).code(0);
     assert_eq!((world.git(&["log", "--format=%H %s", "main"]), world.git(&["replace", "--list"])), (before, String::new()));
+}
+
+#[test]
+fn gates_see_the_history_without_what_an_attempt_planted_to_hide_it() {
+    let planted = [
+        "git replace $tip $fake",
+        "git replace $tip $fake; git pack-refs --all",
+        "echo $tip >.git/shallow",
+        "echo $tip >.git/info/grafts",
+        "git config alias.x '!false'; git replace $tip $fake",
+    ];
+    for planting in planted {
+        let world = World::new();
+        world.write("README", "second\n");
+        world.git(&["commit", "-qam", "second"]);
+        let gates = r#"verify = ['test "$(git log --format=%s main | tail -1)" = first', 'test -z "$(git replace --list)"']"#;
+        world.stories(1, &format!("max-retries = 0\n{gates}"));
+        world.agent(&format!(
+            "echo work >work; tip=$(git rev-parse main); fake=$(git commit-tree -m fake $(git write-tree)); {planting}; {COMPLETE}"
+        ));
+        world.start(&["--finish", "keep"]).code(0);
+        assert_eq!((world.git(&["replace", "--list"]).as_str(), world.count("gate-ended")), ("", 2), "{planting}");
+    }
+}
+
+#[test]
+fn a_file_of_the_git_directory_that_an_attempt_deletes_is_restored_and_no_version_of_the_attempt_is_promised() {
+    if World::is_in_place_only("the git directory of a clone is not the user's") {
+        return;
+    }
+    for verdict in [COMPLETE, "echo '<promise>FAILED: no</promise>'"] {
+        let world = World::new();
+        world.write(".git/info/exclude", "mine\n");
+        world.stories(1, "max-retries = 0");
+        world.agent(&format!("rm -f .git/info/exclude; echo x >work; {verdict}"));
+        let out = world.start(&[]).says("the agent deleted info/exclude in the git directory");
+        assert!(!out.stderr.contains("the agent's version"), "{}", out.stderr);
+        assert_eq!(world.read(".git/info/exclude"), "mine\n");
+    }
+}
+
+#[test]
+fn entries_of_shallow_that_a_shallow_fetch_needs_stay_and_planted_ones_go() {
+    if World::is_in_place_only("the git directory of a clone is not the user's") {
+        return;
+    }
+    for verdict in [COMPLETE, "echo '<promise>FAILED: no</promise>'"] {
+        let (world, other) = (World::new(), World::new());
+        for text in ["two\n", "three\n"] {
+            other.write("README", text);
+            other.git(&["commit", "-qam", "more"]);
+        }
+        world.write("README", "second\n");
+        world.git(&["commit", "-qam", "second"]);
+        world.stories(1, "max-retries = 0");
+        let url = format!("file://{}", other.repo.display());
+        world.agent(&format!("git fetch -q --depth=1 {url} main:fetched; git rev-parse main >>.git/shallow; echo x >work; {verdict}"));
+        world.start(&[]).says("the agent changed shallow in the git directory");
+        let fetched = other.git(&["rev-parse", "main"]);
+        assert_eq!(world.subjects("main"), ["second", "first"], "{verdict}");
+        assert_eq!(world.git(&["cat-file", "-t", &fetched]), "commit");
+        assert_eq!(world.read(".git/shallow"), format!("{fetched}\n"), "{verdict}");
+        world.git(&["fsck", "--connectivity-only"]);
+    }
+}
+
+#[test]
+fn settings_of_another_work_tree_that_name_a_command_are_restored_whether_the_attempt_lands_or_fails() {
+    if World::is_in_place_only("the git directory of a clone is not the user's") {
+        return;
+    }
+    for verdict in [COMPLETE, "echo '<promise>FAILED: no</promise>'"] {
+        let world = World::new();
+        world.git(&["config", "extensions.worktreeConfig", "true"]);
+        world.git(&["worktree", "add", "-q", "../other"]);
+        world.git(&["-C", "../other", "config", "--worktree", "core.editor", "vi"]);
+        world.stories(1, "max-retries = 0");
+        let set = "git -C ../other config --worktree";
+        world.agent(&format!("{set} core.editor evil; {set} core.hooksPath /evil; {set} alias.x '!evil'; echo x >work; {verdict}"));
+        world.start(&[]).says("alias.x, core.editor, core.hookspath in worktrees/other/config.worktree");
+        assert_eq!(world.git(&["-C", "../other", "config", "--worktree", "--list"]), "core.editor=vi", "{verdict}");
+    }
+}
+
+#[test]
+fn files_that_an_attempt_leaves_alone_keep_their_hard_links_times_and_everything_else() {
+    let world = World::new();
+    world.write("kept", "kept\n");
+    world.write("changed", "before\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("untracked", "mine\n");
+    let names = ["kept", "untracked", "README"];
+    for name in names {
+        fs::hard_link(world.path(name), world.outside(name)).unwrap();
+    }
+    world.let_files_age();
+    let look = || {
+        names.map(|name| {
+            let meta = fs::metadata(world.path(name)).unwrap();
+            (meta.ino(), meta.nlink(), meta.mtime(), meta.mtime_nsec())
+        })
+    };
+    let before = look();
+    world.stories(1, "max-retries = 0");
+    world.agent("echo after >changed; echo '<promise>FAILED: no</promise>'");
+    world.start(&[]).code(1);
+    assert_eq!((look(), world.read("changed").as_str()), (before, "before\n"));
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(look(), before);
 }
 
 #[test]

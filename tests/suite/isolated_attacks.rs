@@ -331,3 +331,25 @@ fn work_on_both_branches_of_a_clone_lands() {
     world.start(&["--isolate"]).code(0).says("its changes were moved to the run's branch");
     assert_eq!(world.git(&["ls-tree", "-r", "--name-only", "ralph/work"]), "README\nmore\nw");
 }
+
+#[test]
+fn files_of_the_users_git_directory_stay_when_an_agent_links_its_own_to_them() {
+    for verdict in [COMPLETE, "echo '<promise>FAILED: no</promise>'"] {
+        let world = World::new();
+        let names = ["exclude", "attributes", "grafts"];
+        for name in names {
+            world.write(&format!(".git/info/{name}"), "# mine\n");
+        }
+        world.write(".git/hooks/pre-push", "mine\n");
+        world.stories(1, "max-retries = 0\nverify = ['true']");
+        let users = world.path(".git").display().to_string();
+        world.agent(&format!(
+            "echo x >work; rm -rf .git/info .git/hooks; ln -s {users}/info .git/info; ln -s {users}/hooks .git/hooks; {verdict}"
+        ));
+        world.start(&["--isolate"]);
+        for name in names {
+            assert_eq!(fs::read_to_string(world.path(&format!(".git/info/{name}"))).unwrap(), "# mine\n", "{name}");
+        }
+        assert_eq!(fs::read_to_string(world.path(".git/hooks/pre-push")).unwrap(), "mine\n");
+    }
+}

@@ -200,7 +200,7 @@ fn commits_of_the_user_on_the_branch_are_merged_with_what_lands() {
           {git} update-index --add --cacheinfo 100644,$blob,by-user; {git} update-ref refs/heads/ralph/work $({git} commit-tree $({git} write-tree) -p ralph/work -m user))
          echo a >a; {COMPLETE}"
     ));
-    world.start(&["--isolate"]).code(0).says("continuing from your commit");
+    world.start(&["--isolate"]).code(0).says("which appeared on the run's branch");
     assert_eq!(files(&world), "README a by-user");
 }
 

@@ -126,8 +126,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("What an agent says", "", ""),
     (
-        "says COMPLETE and goes on, says FAILED too, or says it in a comment, a quotation, a fence or its thoughts",
-        "not a promise: a promise is the last line of the final message, and alone on it",
+        "says COMPLETE and goes on, says FAILED too (also `Tests: FAILED`), or says it in a comment, a quotation, a fence or its thoughts",
+        "not a promise: a promise is the last line of the final message, and alone on it; `0 tests FAILED` is no failure",
         "no_message_of_any_client_that_takes_its_promise_back_is_a_success",
     ),
     (
@@ -312,6 +312,31 @@ const TABLE: &[(&str, &str, &str)] = &[
         "grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_removed_and_reported",
     ),
     (
+        "plants them to hide history from its gates",
+        "removed before the gates run, in place and in a private clone",
+        "gates_see_the_history_without_what_an_attempt_planted_to_hide_it",
+    ),
+    (
+        "fetches with `--depth`",
+        "the entries of `shallow` that the fetched commits need stay, so the repository stays readable; others are removed",
+        "entries_of_shallow_that_a_shallow_fetch_needs_stay_and_planted_ones_go",
+    ),
+    (
+        "deletes `info/exclude`",
+        "restored and reported as deleted",
+        "a_file_of_the_git_directory_that_an_attempt_deletes_is_restored_and_no_version_of_the_attempt_is_promised",
+    ),
+    (
+        "changes a setting that names a command or changes how git reads the repository: `core.*`, `filter.*`, `include.path`, `gc.*`, …",
+        "restored and named, whether the attempt lands or fails",
+        "every_setting_that_names_a_command_or_blinds_git_is_restored_and_named_whether_the_attempt_lands_or_fails",
+    ),
+    (
+        "changes such settings in `config.worktree` of another work tree",
+        "restored and named",
+        "settings_of_another_work_tree_that_name_a_command_are_restored_whether_the_attempt_lands_or_fails",
+    ),
+    (
         "changes the patterns of the user's sparse checkout",
         "the attempt fails, patterns and files are restored",
         "an_attempt_that_changes_the_patterns_of_a_users_sparse_checkout_does_not_land",
@@ -446,6 +471,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a source is a link out of the repository, or into `.git`",
         "refused: neither read nor written",
         "a_source_that_is_a_link_out_of_the_repository_is_neither_read_nor_written",
+    ),
+    (
+        "a source of any kind is such a link, or below a linked directory; also for `new --from`",
+        "refused",
+        "no_kind_of_source_is_read_through_a_link_or_a_linked_directory_that_leaves_the_tree",
     ),
     (
         "the agent makes the source a link out of the repository",
@@ -617,6 +647,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "the agent turns sparse checkout off and writes to excluded paths",
         "those files are moved aside, sparse checkout is restored",
         "files_that_an_agent_creates_at_paths_excluded_by_sparse_checkout_are_removed_with_its_attempt",
+    ),
+    (
+        "a rollback or an abort, and files that the attempt left alone",
+        "they keep their inode, and with it hard links, times and extended attributes",
+        "files_that_an_attempt_leaves_alone_keep_their_hard_links_times_and_everything_else",
     ),
     ("files with mode 0600, 0640, 0700", "the same after rollback and abort", "private_files_stay_private"),
     ("directories with mode 0700, 0750", "the same after rollback and abort", "private_directories_stay_private"),
@@ -1121,6 +1156,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a reset time is given in another time zone, or in a form git-ralph does not understand",
         "the right moment, or a wait of unknown length; never a wrong time",
         "a_reset_is_the_same_moment_wherever_the_machine_is",
+    ),
+    (
+        "the machine's time zone is not the client's",
+        "a zone in the message counts, else that of the machine",
+        "the_program_reads_a_reset_in_the_zone_of_its_client_and_else_in_that_of_the_machine",
     ),
     ("The environment", "", ""),
     ("failing hooks of every kind", "none runs", "no_hook_runs_and_none_can_stop_a_checkpoint"),

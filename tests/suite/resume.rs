@@ -107,7 +107,7 @@ fn a_commit_of_the_users_on_the_branch_is_part_of_the_run() {
     world.write("mine", "x");
     world.git(&["add", "-A"]);
     world.git(&["commit", "-qm", "mine"]);
-    world.ralph(&["resume"]).code(0).says("continuing from your commit");
+    world.ralph(&["resume"]).code(0).says("which appeared on the run's branch");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "mine", "checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.git(&["show", "ralph/work:mine"]), "x");
 }
@@ -123,7 +123,7 @@ fn an_ignored_file_that_the_user_commits_on_the_branch_is_no_deletion() {
     world.write("README", "edited\n");
     world.git(&["add", "-f", "mine.log", "README"]);
     world.git(&["commit", "-qm", "mine"]);
-    let output = world.ralph(&["resume"]).code(0).says("continuing from your commit");
+    let output = world.ralph(&["resume"]).code(0).says("which appeared on the run's branch");
     assert!(!output.stderr.contains("your edits"), "{}", output.stderr);
     assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
     assert_eq!(world.git(&["show", "ralph/work:README"]), "edited");
@@ -141,7 +141,7 @@ fn an_ignored_file_that_the_user_commits_between_two_attempts_is_no_deletion() {
         "case \"$*\" in *' update-ref -m commit: checkpoint: 1 '*)
            $REAL_GIT \"$@\" || exit; echo x >mine.log; unset GIT_INDEX_FILE; $REAL_GIT add -f mine.log && $REAL_GIT commit -qm mine; exit;; esac",
     );
-    world.start(&[]).code(0).says("continuing from your commit");
+    world.start(&[]).code(0).says("which appeared on the run's branch");
     assert_eq!(world.subjects("ralph/work"), ["checkpoint: 2", "mine", "checkpoint: 1", "initial state", "first"]);
     assert_eq!(world.git(&["show", "ralph/work:mine.log"]), "x");
     assert_eq!(world.git(&["status", "--porcelain"]), "");

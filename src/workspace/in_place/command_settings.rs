@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::guard::{HOOKS, INFO, OWN_INFO, SHALLOW};
+use super::guard::{CONFIG, HOOKS, INFO, OWN_INFO, SHALLOW, is_config};
 use super::mirror::rewrite;
 use crate::free_name::free_name;
-use crate::git::Oid;
+use crate::git::ShallowEntries;
 use crate::names::attempt_label;
-use crate::safe_read;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
@@ -22,12 +21,15 @@ const STEERING: &[(&str, &[&str])] = &[
     ("browser", &["cmd", "path"]),
     ("add", &["*"]),
     ("checkout", &["*"]),
+    ("clean", &["*"]),
     ("core", &["*"]),
     ("credential", &["helper"]),
-    ("diff", &["command", "external", "ignoresubmodules", "textconv"]),
+    ("diff", &["command", "external", "guitool", "ignoresubmodules", "textconv", "tool"]),
     ("difftool", &["cmd", "path"]),
+    ("extensions", &["partialclone", "preciousobjects"]),
     ("feature", &["*"]),
     ("filter", &["*"]),
+    ("gc", &["*"]),
     ("gpg", &["*"]),
     ("guitool", &["cmd"]),
     ("hook", &["*"]),
@@ -38,9 +40,10 @@ const STEERING: &[(&str, &[&str])] = &[
     ("init", &["templatedir"]),
     ("instaweb", &["browser", "httpd"]),
     ("interactive", &["difffilter"]),
-    ("lfs", &["clean", "path", "smudge"]),
+    ("lfs", &["clean", "path", "smudge", "standalonetransferagent"]),
+    ("maintenance", &["*"]),
     ("man", &["cmd", "path"]),
-    ("merge", &["driver", "renormalize"]),
+    ("merge", &["default", "driver", "guitool", "renormalize", "tool"]),
     ("mergetool", &["cmd", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
@@ -109,18 +112,18 @@ impl Workspace {
             return Ok(notices);
         }
         for (path, name) in self.git_files() {
-            let copy = kept.join(name);
+            let copy = kept.join(&*name);
             if self.mirror.same(&path, &copy) {
                 continue;
             }
-            if name.starts_with("config") {
-                notices.extend(self.put_back_settings(&path, &copy, name, story, &label).await?);
+            if is_config(&name) {
+                notices.extend(self.put_back_settings(&path, &copy, &name, story, &label).await?);
             } else if name == SHALLOW {
                 notices.extend(self.put_back_shallow(&path, &copy, &label).await?);
-            } else if self.is_in_work_tree(&path, &kept, name) {
+            } else if self.is_in_work_tree(&path, &kept, &name) {
                 // The rollback of the work tree includes it.
             } else if name == HOOKS || name == INFO && path.exists() && !path.is_dir() {
-                notices.push(self.put_back_whole(&path, &copy, name, &label)?);
+                notices.push(self.put_back_whole(&path, &copy, &name, &label)?);
             } else if name == INFO {
                 notices.extend(self.put_back_rules(&path, &copy, &label)?);
             }
@@ -137,19 +140,7 @@ impl Workspace {
     /// Restores the list of commits at which history ends. New entries for commits whose parents are not in the repository stay: a
     /// shallow fetch made them, and without them git could not read what was fetched.
     async fn put_back_shallow(&self, path: &Path, copy: &Path, label: &str) -> Result<Option<Notice>> {
-        let entries = |file: &Path| -> BTreeSet<String> {
-            let text = if file.is_file() { safe_read::text(file).unwrap_or_default() } else { String::new() };
-            text.lines().map(str::to_owned).collect()
-        };
-        let (before, now) = (entries(copy), entries(path));
-        let mut wanted = before.clone();
-        for entry in now.difference(&before) {
-            if let Ok(commit) = entry.parse::<Oid>()
-                && self.repo.lacks_parents(&commit).await?
-            {
-                wanted.insert(entry.clone());
-            }
-        }
+        let ShallowEntries { before, now, wanted } = self.repo.shallow_entries(copy, path).await?;
         if wanted == now {
             return Ok(None);
         }
@@ -170,8 +161,8 @@ impl Workspace {
         if kept.exists() && !self.mirror.same(&patterns, &copy) && self.repo.is_sparse().await? {
             return Ok(true);
         }
-        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with("config")) {
-            let copy = kept.join(name);
+        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name.starts_with(CONFIG)) {
+            let copy = kept.join(&*name);
             if self.mirror.same(&path, &copy) {
                 continue;
             }
@@ -228,10 +219,7 @@ impl Workspace {
     }
 
     fn put_back_whole(&self, path: &Path, copy: &Path, name: &str, label: &str) -> Result<Notice> {
-        let aside = self.aside(name, label);
-        self.mirror.copy(path, &aside)?;
-        self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
-        Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
+        self.exchange(path, copy, name, &self.aside(name, label))
     }
 
     /// A free name for what an attempt has made of a file of git's.
@@ -274,6 +262,9 @@ mod tests {
             "core.checkstat",
             "index.skiphash",
             "status.showuntrackedfiles",
+            "gc.pruneexpire",
+            "merge.default",
+            "clean.requireforce",
         ];
         let others = [
             "user.name",

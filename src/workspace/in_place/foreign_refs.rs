@@ -1,18 +1,18 @@
 //! Compares the user's refs after an attempt with those before it: restores destroyed refs, and leaves refs alone that another
 //! work tree or run is using.
 
+use std::fs;
+
 use anyhow::Result;
 
 use super::guard::Findings;
-use crate::git::{GitError, RefEntry, RefList, RefUpdate};
+use crate::git::{GitError, REPLACED, RefEntry, RefList, RefUpdate, may_have_refs_below};
 use crate::names::{BRANCHES, Names};
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
 /// Namespaces of refs that are the user's own work. Remote-tracking refs are not guarded, because a fetch brings them back.
-const OWNED: [&str; 4] = ["refs/heads/", "refs/tags/", "refs/notes/", REPLACED];
-/// Refs by which git shows another object in the place of one.
-const REPLACED: &str = "refs/replace/";
+const OWNED: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
 
 /// The refs before and after one attempt.
 pub(super) struct Comparison<'a> {
@@ -26,21 +26,49 @@ pub(super) struct Comparison<'a> {
 
 impl Workspace {
     pub(super) async fn compare_refs(&self, refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
-        for was in refs.before.owned(&OWNED) {
-            match &was.symref {
-                Some(target) => self.compare_symbolic(was, target, refs, findings).await?,
-                None => self.compare_ref(was, refs, findings).await?,
-            }
+        self.compare_owned(&OWNED, refs, findings).await?;
+        self.compare_replacements(refs, findings).await?;
+        let known = |name: &String| refs.before.broken().contains(name) || refs.before.entry(name).is_some() || self.names.owns(name);
+        let broken = refs.now.broken().iter().filter(|name| !known(name));
+        findings.notices.extend(broken.map(|name| Notice::RefBroken { name: name.clone() }));
+        Ok(())
+    }
+
+    /// Removes refs below `refs/replace/` that an attempt planted, and restores those that it changed. This happens before the gates, so that
+    /// they see the history that lands.
+    pub(in crate::workspace) async fn put_back_replacements(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
+        let mut findings = Findings::default();
+        let Ok(record) = fs::read_to_string(self.guard_dir().join("refs")) else { return Ok(findings.notices) };
+        let before = RefList::from_lines(&record)?;
+        if before.below(REPLACED).next().is_none() && !may_have_refs_below(&self.repo.place.common_dir, REPLACED) {
+            return Ok(findings.notices);
         }
+        let now = self.refs_after_agent(&mut findings.notices).await?;
+        let comparison = Comparison { before: &before, now: &now, story, attempt, elsewhere: &[] };
+        self.compare_replacements(&comparison, &mut findings).await?;
+        self.revive_objects(&mut findings).await?;
+        self.restore_refs(&findings, "git ralph").await?;
+        Ok(findings.notices)
+    }
+
+    async fn compare_replacements(&self, refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
+        self.compare_owned(&[REPLACED], refs, findings).await?;
         for planted in refs.now.below(REPLACED).filter(|entry| refs.before.entry(&entry.name).is_none()) {
             let (name, kept) = (planted.name.clone(), self.names.moved(refs.story, refs.attempt, &planted.name));
             findings.updates.push(RefUpdate::Set { name: kept.clone(), to: planted.oid.clone() });
             findings.updates.push(RefUpdate::Delete { name: name.clone(), from: planted.oid.clone() });
             findings.notices.push(Notice::ReplacementRemoved { name, kept });
         }
-        let known = |name: &String| refs.before.broken().contains(name) || refs.before.entry(name).is_some() || self.names.owns(name);
-        let broken = refs.now.broken().iter().filter(|name| !known(name));
-        findings.notices.extend(broken.map(|name| Notice::RefBroken { name: name.clone() }));
+        Ok(())
+    }
+
+    async fn compare_owned(&self, namespaces: &[&str], refs: &Comparison<'_>, findings: &mut Findings) -> Result<()> {
+        for was in refs.before.owned(namespaces) {
+            match &was.symref {
+                Some(target) => self.compare_symbolic(was, target, refs, findings).await?,
+                None => self.compare_ref(was, refs, findings).await?,
+            }
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
+use super::guard::is_config;
 use crate::error::Problem;
 use crate::free_name::free_name;
 use crate::git::{GitError, RefList};
@@ -258,8 +259,8 @@ impl Workspace {
         if !kept.join("config").is_file() {
             return Vec::new();
         }
-        let files = self.git_files().into_iter().filter(|(_, name)| name.starts_with("config"));
-        files.map(|(path, name)| (path, kept.join(name))).filter(|(path, copy)| !self.mirror.same(path, copy)).collect()
+        let files = self.git_files().into_iter().filter(|(_, name)| is_config(name));
+        files.map(|(path, name)| (path, kept.join(&*name))).filter(|(path, copy)| !self.mirror.same(path, copy)).collect()
     }
 
     fn put_configuration_back(&self, changed: &[(PathBuf, PathBuf)]) -> Result<Vec<Notice>> {
@@ -269,10 +270,7 @@ impl Workspace {
 
     /// Replaces a file of the git directory by its copy. The replaced version is saved in the run's directory.
     fn replace_git_file(&self, path: &Path, copy: &Path, name: &str) -> Result<Notice> {
-        let aside = self.free_place_for(name);
-        self.mirror.copy(path, &aside)?;
-        self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
-        Ok(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() })
+        self.exchange(path, copy, name, &self.free_place_for(name))
     }
 
     /// An unused path in the run's directory for moved git files. The directory is created.

@@ -1,5 +1,6 @@
 //! Records the user's refs, stash, configuration and hooks before an attempt, compares them after it, and repairs what the agent destroyed.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +17,9 @@ use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
+/// The configuration of the repository; that of a work tree has the same beginning.
+pub(super) const CONFIG: &str = "config";
+const WORKTREE_CONFIG: &str = "config.worktree";
 pub(super) const HOOKS: &str = "hooks";
 pub(super) const INFO: &str = "info";
 /// The copy of the directory `info` of a linked work tree.
@@ -58,6 +62,11 @@ impl Findings {
     pub(crate) fn leave_refs_alone(&self) -> bool {
         self.updates.is_empty() && self.notices.is_empty()
     }
+}
+
+/// Whether a name from [`Workspace::git_files`] is that of a file of settings.
+pub(super) fn is_config(name: &str) -> bool {
+    name.starts_with(CONFIG) || name.ends_with(WORKTREE_CONFIG)
 }
 
 impl Workspace {
@@ -230,20 +239,29 @@ impl Workspace {
     }
 
     /// The files in the git directory that configure git, with their paths in the common directory or in that of the work tree.
-    pub(super) fn git_files(&self) -> Vec<(PathBuf, &'static str)> {
+    pub(super) fn git_files(&self) -> Vec<(PathBuf, Cow<'static, str>)> {
         let (common, own) = (&self.repo.place.common_dir, &self.repo.place.git_dir);
         let mut files = vec![
-            (common.join("config"), "config"),
-            (own.join("config.worktree"), "config.worktree"),
-            (common.join(ALTERNATES), ALTERNATES_COPY),
-            (common.join(SHALLOW), SHALLOW),
+            (common.join(CONFIG), CONFIG.into()),
+            (own.join(WORKTREE_CONFIG), WORKTREE_CONFIG.into()),
+            (common.join(ALTERNATES), ALTERNATES_COPY.into()),
+            (common.join(SHALLOW), SHALLOW.into()),
         ];
         for (dir, name) in [(common.join(HOOKS), HOOKS), (common.join(INFO), INFO), (own.join(INFO), OWN_INFO)] {
             if name != OWN_INFO || own != common {
-                files.push((dir, name));
+                files.push((dir, name.into()));
             }
         }
+        files.extend(self.other_worktrees().map(|(dir, name)| (dir.join(WORKTREE_CONFIG), format!("{name}/{WORKTREE_CONFIG}").into())));
         files
+    }
+
+    /// The git directories of the other work trees of the repository, with names for them.
+    fn other_worktrees(&self) -> impl Iterator<Item = (PathBuf, String)> {
+        let (common, own) = (self.repo.place.common_dir.clone(), self.repo.place.git_dir.clone());
+        let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+        let linked = linked.map(|entry| (entry.path(), format!("worktrees/{}", entry.file_name().display())));
+        linked.chain([(common, "main-worktree".to_owned())]).filter(move |(dir, _)| *dir != own)
     }
 
     /// Whether git's configuration and its ignore rules are the same as before the attempt.
@@ -258,12 +276,12 @@ impl Workspace {
 
     fn are_kept(&self, asked: impl Fn(&str) -> bool) -> bool {
         let kept = self.guard_dir().join("git-dir");
-        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| self.mirror.same(&path, &kept.join(name)))
+        self.git_files().into_iter().filter(|(_, name)| asked(name)).all(|(path, name)| self.mirror.same(&path, &kept.join(&*name)))
     }
 
     fn keep_git_files(&self, to: &Path) -> Result<()> {
         for (path, name) in self.git_files() {
-            self.mirror.copy(&path, &to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            self.mirror.copy(&path, &to.join(&*name)).with_context(|| format!("cannot copy {}", path.display()))?;
             if let Ok(target) = fs::read_link(&path) {
                 write_if_changed(&to.join(format!("{name}.link")), target.as_os_str().as_bytes())?;
             }
@@ -281,23 +299,31 @@ impl Workspace {
     }
 
     fn compare_git_files(&self, kept: &Path, label: &str, end: AttemptEnd, findings: &mut Findings) -> Result<()> {
-        for (path, name) in self.git_files() {
-            let copy = kept.join(name);
-            if self.mirror.same(&path, &copy) || self.is_in_work_tree(&path, kept, name) {
+        // `shallow` has been restored already, but for the entries that a shallow fetch needs.
+        for (path, name) in self.git_files().into_iter().filter(|(_, name)| name != SHALLOW) {
+            let copy = kept.join(&*name);
+            if self.mirror.same(&path, &copy) || self.is_in_work_tree(&path, kept, &name) {
                 continue;
             }
-            let aside = self.aside(name, label);
+            let aside = self.aside(&name, label);
             if end == AttemptEnd::Landing {
                 // The agent's file stays, but it may have replaced one of the user's.
                 self.mirror.copy(&copy, &aside)?;
                 let before = aside.exists().then(|| aside.display().to_string());
-                findings.notices.push(Notice::GitFileChanged { name: name.to_owned(), before });
+                findings.notices.push(Notice::GitFileChanged { name: name.into_owned(), before });
                 continue;
             }
-            self.mirror.copy(&path, &aside)?;
-            self.mirror.copy(&copy, &path).with_context(|| format!("cannot restore {}", path.display()))?;
-            findings.notices.push(Notice::GitFileRestored { name: name.to_owned(), kept: aside.display().to_string() });
+            findings.notices.push(self.exchange(&path, &copy, &name, &aside)?);
         }
         Ok(())
+    }
+
+    /// Restores a file or directory of the git directory from its copy. What the attempt left in its place, if anything, is saved as
+    /// `aside`.
+    pub(super) fn exchange(&self, path: &Path, copy: &Path, name: &str, aside: &Path) -> Result<Notice> {
+        self.mirror.copy(path, aside)?;
+        self.mirror.copy(copy, path).with_context(|| format!("cannot restore {}", path.display()))?;
+        let kept = aside.symlink_metadata().is_ok().then(|| aside.display().to_string());
+        Ok(Notice::GitFileRestored { name: name.to_owned(), kept })
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::carried::{OwnSettings, Setting, config_text};
 use super::submodules::Submodule;
-use crate::git::{Call, Git, Oid, RefList, Repo, operation_commits, stale};
+use crate::git::{Call, Git, GitError, Oid, REPLACED, RefList, RefUpdate, Repo, ShallowEntries, may_have_refs_below, operation_commits, stale};
 use crate::names::Names;
 use crate::{relocate, safe_read, safe_write};
 
@@ -146,6 +146,11 @@ impl Origin {
         if !self.disarm(top)? {
             return Ok(found);
         }
+        match self.show_real_history(top).await {
+            // The agent has made its git directory unreadable, so gates cannot read it either.
+            Err(error) if GitError::is_answer(&error) => {}
+            other => other?,
+        }
         let staged = self.staged(top, commit, aside).await?;
         if !self.is_untouched(top) {
             found = self.commits_in(top, commit).await?;
@@ -180,11 +185,46 @@ impl Origin {
             return Ok(false);
         }
         let cannot = || format!("cannot write to {}", dir.display());
-        for name in ["config", "config.worktree", "commondir", "info/grafts"] {
+        if !is_real("info") {
+            // Nothing is removed through a link, which may lead to the user's own files.
+            relocate::remove_anything(&dir.join("info")).and_then(|()| fs::create_dir(dir.join("info"))).with_context(cannot)?;
+        }
+        for name in ["config", "config.worktree", "commondir", "hooks", "info/grafts", "info/exclude", "info/attributes"] {
             relocate::remove_anything(&dir.join(name)).with_context(cannot)?;
+        }
+        for name in ["info/exclude", "info/attributes"] {
+            let users = self.repo.place.common_dir.join(name);
+            if users.is_file() {
+                fs::copy(users, dir.join(name)).with_context(cannot)?;
+            }
         }
         safe_write::write(&dir.join("config"), &self.config(&dir)).with_context(cannot)?;
         Ok(true)
+    }
+
+    /// Removes refs below `refs/replace/` and entries of `shallow` that an agent planted, so that gates see the history that lands. Entries
+    /// for commits without their parents stay: a shallow fetch made them.
+    async fn show_real_history(&self, top: &Path) -> Result<()> {
+        let mut clone = self.repo.clone();
+        clone.git = self.git_in(top);
+        let dir = top.join(".git");
+        if may_have_refs_below(&dir, REPLACED) {
+            let (users, now) = (self.repo.refs().await?, clone.refs().await?);
+            let planted = now.below(REPLACED).filter(|entry| users.get(&entry.name).is_none());
+            let planted = planted.map(|entry| RefUpdate::Delete { name: entry.name.clone(), from: entry.oid.clone() });
+            let changed = users.below(REPLACED).filter(|entry| now.get(&entry.name) != Some(&entry.oid));
+            let changed = changed.map(|entry| RefUpdate::Set { name: entry.name.clone(), to: entry.oid.clone() });
+            clone.update_refs(&planted.chain(changed).collect::<Vec<_>>(), "git ralph").await?;
+        }
+        let (shallow, users) = (dir.join("shallow"), self.repo.place.common_dir.join("shallow"));
+        let ShallowEntries { now, wanted, .. } = clone.shallow_entries(&users, &shallow).await?;
+        if wanted == now {
+            return Ok(());
+        }
+        let cannot = || format!("cannot write {}", shallow.display());
+        relocate::remove_anything(&shallow).with_context(cannot)?;
+        let text: String = wanted.iter().map(|entry| format!("{entry}\n")).collect();
+        if text.is_empty() { Ok(()) } else { safe_write::write(&shallow, text.as_bytes()).with_context(cannot) }
     }
 
     pub(super) async fn commits_in(&self, top: &Path, commit: &Oid) -> Result<AgentsCommits> {

@@ -691,7 +691,7 @@ pub(super) fn notice_words(notice: &Notice) -> String {
             format!("the agent changed {name} in the git directory; it is restored, and the agent's version is in {}", clean(kept))
         }
         Notice::GitFileRestored { name, kept: None } => {
-            format!("the agent deleted {name} in the git directory, or replaced it by something that is not a file; it is restored")
+            format!("the agent deleted or replaced {name} in the git directory; it is restored")
         }
         Notice::SettingsRestored { story, .. }
         | Notice::EditSetAside { story, .. }

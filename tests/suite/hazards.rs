@@ -938,7 +938,7 @@ fn a_file_of_the_git_directory_that_an_attempt_deletes_is_restored_and_no_versio
         world.write(".git/info/exclude", "mine\n");
         world.stories(1, "max-retries = 0");
         world.agent(&format!("rm -f .git/info/exclude; echo x >work; {verdict}"));
-        let out = world.start(&[]).says("the agent deleted info/exclude in the git directory");
+        let out = world.start(&[]).says("the agent deleted or replaced info/exclude in the git directory");
         assert!(!out.stderr.contains("the agent's version"), "{}", out.stderr);
         assert_eq!(world.read(".git/info/exclude"), "mine\n");
     }

@@ -894,6 +894,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("a command is typed inside a clone", "it applies to the run of that clone", "commands_work_from_inside_a_workspace"),
     (
+        "the agent links `.git/info` or `.git/hooks` of its clone to those of the user",
+        "the links are removed; the user's files stay",
+        "files_of_the_users_git_directory_stay_when_an_agent_links_its_own_to_them",
+    ),
+    (
         "the agent deletes its clone, or puts a link in its place",
         "the clone is created again; nothing behind the link is touched",
         "an_agent_that_deletes_or_replaces_its_workspace_harms_nothing_else",

@@ -266,7 +266,10 @@ fn alternates_that_an_agent_removes_come_back() {
         world.git(&["prune-packed"]);
         world.stories(1, "max-retries = 0");
         world.agent(&format!("rm .git/objects/info/alternates; echo o >new; {end}"));
-        world.start(&["--finish", "keep"]).code(status).says("the agent changed alternates in the git directory; it is restored");
+        world
+            .start(&["--finish", "keep"])
+            .code(status)
+            .says("the agent deleted or replaced alternates in the git directory; it is restored");
         assert_eq!(world.exists("new"), status == 0);
         assert_eq!(world.subjects("main"), ["first"]);
     }

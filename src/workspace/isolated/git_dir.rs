@@ -10,7 +10,9 @@ use anyhow::{Context, Result};
 
 use super::carried::{OwnSettings, Setting, config_text};
 use super::submodules::Submodule;
-use crate::git::{Call, Git, GitError, Oid, REPLACED, RefList, RefUpdate, Repo, ShallowEntries, may_have_refs_below, operation_commits, stale};
+use crate::git::{
+    Call, Git, GitError, Oid, REPLACED, RefList, RefUpdate, Repo, ShallowEntries, may_have_refs_below, operation_commits, stale,
+};
 use crate::names::Names;
 use crate::{relocate, safe_read, safe_write};
 

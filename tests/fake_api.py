@@ -43,7 +43,7 @@ FAIL = "<promise>FAILED: the north wall is missing</promise>"
 
 
 def step(script, run):
-    """-> the part of the script that this request gets, and the seconds until the usage limit ends."""
+    """Returns the part of the script that this request gets, and the seconds until the usage limit resets."""
     with LOCK:
         REQUESTS[run] = REQUESTS.get(run, 0) + 1
         if m := re.fullmatch(r"([\w-]+)x(\d+)\+([\w-]+)", script):
@@ -55,7 +55,7 @@ def step(script, run):
 
 
 # --------------------------------------------------------------------------
-# What the request holds, independent of the wire format
+# The content of a request, independent of the wire format
 # --------------------------------------------------------------------------
 class Turn:
     """One model request, reduced to what the script needs."""
@@ -446,7 +446,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_json(200, {"object": "list", "data": [model], "has_more": False})
 
     def do_CONNECT(self):
-        """Clients are told that this is their proxy: a client that wants to leave the loopback is seen and refused."""
+        """Refuses proxy requests. Clients are configured to use this server as their proxy, so requests to other hosts show up here."""
         self.record("nobody", "refused")
         self.send_json(403, {"error": "loopback only"})
 
@@ -512,7 +512,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request, client_address):
-        # Clients are killed in the middle of an answer; that is what the tests are for.
+        # Tests kill clients in the middle of an answer.
         if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
             super().handle_error(request, client_address)
 

@@ -51,7 +51,7 @@ await check("bars are where the journal's times are", async () => {
   assert.equal(bars.length, expected.length);
   bars.forEach(([left, width, pixels], number) => {
     const [expectedLeft, expectedWidth] = expected[number];
-    // Half a pixel of rounding on each side, and the least width of a bar.
+    // Allows for half a pixel of rounding on each side, and for the minimum width of a bar.
     const most = 4 / pixels + 0.002;
     assert.ok(Math.abs(left - expectedLeft) < most, `bar ${number} begins at ${left}, not at ${expectedLeft}`);
     assert.ok(Math.abs(width - expectedWidth) < most, `bar ${number} is ${width} wide, not ${expectedWidth}`);

@@ -1,4 +1,4 @@
-//! What happens after a loop: git-ralph finishes the run, asks the user, or prints the commands to type next.
+//! Decides what follows a loop: git-ralph finishes the run, asks the user, or prints the commands to type next.
 
 use anyhow::{Result, bail};
 

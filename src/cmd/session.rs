@@ -1,4 +1,4 @@
-//! What `start` and `resume` share: planning the loop, and choosing its output.
+//! The code that `start` and `resume` share: planning the loop, and choosing its output.
 
 use std::cell::RefCell;
 use std::path::PathBuf;

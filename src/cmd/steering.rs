@@ -1,4 +1,4 @@
-//! What `hint`, `skip`, `retry` and `done` share: they leave a request for the running loop, or carry it out at once if there is none.
+//! The code that `hint`, `skip`, `retry` and `done` share: they leave a request for the running loop, or follow it at once without a loop.
 
 use std::path::PathBuf;
 

@@ -25,7 +25,7 @@ pub enum Route {
 
 /// The result of returning to the original branch.
 #[derive(Debug)]
-pub struct Left {
+pub struct LeaveResult {
     /// The ref that saves the run's last state.
     pub kept: String,
     /// The commit of the original branch, if that has moved since the start.
@@ -144,12 +144,12 @@ impl Branch {
     ///
     /// # Errors
     /// If git fails. The run's last state is under a ref by then.
-    pub async fn leave(&self, workspace: &Workspace, leaving: &Leaving<'_>, plan: LeavePlan) -> Result<Left> {
+    pub async fn leave(&self, workspace: &Workspace, leaving: &Leaving<'_>, plan: LeavePlan) -> Result<LeaveResult> {
         let Leaving { route, original, run, .. } = *leaving;
         let kept = self.names.done();
         let mut notices = Vec::new();
         let LeavePlan::Go { here, target, tip, head, moved_to, refs, trouble } = plan else {
-            return Ok(Left { kept, moved_to: None, put_back: None, notices });
+            return Ok(LeaveResult { kept, moved_to: None, put_back: None, notices });
         };
         self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip }], "git ralph finish").await?;
         let WalkTrouble { unkept, unconverted, conflicting } = *trouble;
@@ -188,7 +188,7 @@ impl Branch {
             Route::Cleanup => self.drop_refs(&refs).await.map(|()| None)?,
             Route::Abort => self.drop_refs_of_aborted(&refs, run).await?,
         };
-        Ok(Left { kept, moved_to, put_back, notices })
+        Ok(LeaveResult { kept, moved_to, put_back, notices })
     }
 
     async fn check_leaving(&self, leaving: &Leaving<'_>, refs: &RefList, head: Option<&Head>) -> Result<()> {

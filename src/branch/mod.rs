@@ -6,7 +6,7 @@
 
 mod adopt;
 mod begin;
-mod bring_home;
+mod checkout_merge;
 pub mod dry_run;
 mod gather;
 mod isolated;
@@ -21,14 +21,14 @@ mod undo;
 
 pub use adopt::Adopted;
 pub use begin::{Beginning, Begun, check_index_is_free, has_begun, preflight};
-pub use bring_home::HomePlan;
+pub use checkout_merge::CheckoutMerge;
 pub use gather::Gathered;
 pub use isolated::{ByHand, CloneAttempt, Saved, SavedEdits};
 pub use land::{Landed, Style};
 pub use landing_queue::{Conflict, LandedBefore, Stack, Stacked, Waiting};
-pub use leave::{LeavePlan, Leaving, Left, Route};
+pub use leave::{LeavePlan, LeaveResult, Leaving, Route};
 pub use roll_back::RolledBack;
-pub use undo::TakenBack;
+pub use undo::UndoResult;
 
 use anyhow::{Result, bail};
 use gather::Above;

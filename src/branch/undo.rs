@@ -9,7 +9,7 @@ use crate::workspace::{Moment, Notice, Snapshot, SubmoduleRecord, Workspace};
 
 /// The result of an undo.
 #[derive(Debug)]
-pub struct TakenBack {
+pub struct UndoResult {
     /// The ref that saves what was removed.
     pub kept: String,
     /// Notices about moved files.
@@ -37,7 +37,7 @@ impl Branch {
     /// # Errors
     /// A [`Problem`](crate::error::Problem) if HEAD is elsewhere or a git operation is under way. If git fails, everything is saved by
     /// then.
-    pub async fn undo(&self, workspace: &Workspace, to: &Oid, stories: &[StoryId], base: &Base) -> Result<TakenBack> {
+    pub async fn undo(&self, workspace: &Workspace, to: &Oid, stories: &[StoryId], base: &Base) -> Result<UndoResult> {
         workspace.recover_switch().await?;
         let refs = self.repo.refs().await?;
         let head = workspace.repo.head(&refs).await?;
@@ -66,23 +66,23 @@ impl Branch {
         workspace.restore(&snapshot.tree, &changes, to, &label, Moment::Start, &mut notices).await?;
         notices.extend(workspace.restore_submodules(SubmoduleRecord::At(to), &keep.name).await?);
         workspace.install_index(&workspace.private_index()).await?;
-        Ok(TakenBack { kept: keep.name, notices })
+        Ok(UndoResult { kept: keep.name, notices })
     }
 
     /// Resets the branch of an isolated run to `to`. Workspaces follow when they are used again. Repeating it is harmless.
-    pub async fn undo_isolated(&self, to: &Oid, stories: &[StoryId], tip: &Oid) -> Result<TakenBack> {
+    pub async fn undo_isolated(&self, to: &Oid, stories: &[StoryId], tip: &Oid) -> Result<UndoResult> {
         let refs = self.repo.refs().await?;
         let last = self.names.last_undone(&refs);
         if refs.get(&self.names.checkpoint()) == Some(to)
             && let Some((number, _)) = last
         {
-            return Ok(TakenBack { kept: self.names.undone(number), notices: Vec::new() });
+            return Ok(UndoResult { kept: self.names.undone(number), notices: Vec::new() });
         }
         let kept = self.names.undone(last.map_or(0, |(number, _)| number) + 1);
         let mut updates = vec![RefUpdate::Create { name: kept.clone(), to: tip.clone() }];
         updates.extend(self.move_branch_to(&refs, to));
         self.repo.update_refs(&updates, &format!("reset: undo of {}", words(stories))).await?;
-        Ok(TakenBack { kept, notices: Vec::new() })
+        Ok(UndoResult { kept, notices: Vec::new() })
     }
 
     /// The ref of an interrupted undo, if it already covers everything in the work tree and the index.

@@ -1,4 +1,4 @@
-//! What every command needs first: the repository, its configuration and its runs.
+//! Provides the context that every command needs: the repository, its configuration and its runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Context {
         }
         let anonymous = match purpose {
             Purpose::Look | Purpose::List => false,
-            Purpose::Work if config.names_the_user() && !plain.names_somebody() => false,
+            Purpose::Work if config.names_the_user() && !plain.sets_identity() => false,
             Purpose::Work => is_anonymous(&plain).await?,
         };
         let is_lenient = matches!(purpose, Purpose::List);

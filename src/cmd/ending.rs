@@ -13,7 +13,7 @@ use crate::story::ChangeName;
 
 /// What the command line and the settings ask for at the end of a loop.
 #[derive(Clone, Copy)]
-pub struct Wish {
+pub struct EndingOptions {
     /// How to finish the run.
     pub finish: Finish,
     /// Whether to print errors and warnings only.
@@ -21,8 +21,8 @@ pub struct Wish {
 }
 
 /// Finishes a run after its loop, as the settings or the user ask for. `--finish` applies only if every story is done.
-pub async fn after_loop(context: &Context, mut open: OpenRun, end: &End, summary: &Summary, wish: Wish) -> Result<ExitStatus> {
-    let Wish { finish, quiet } = wish;
+pub async fn after_loop(context: &Context, mut open: OpenRun, end: &End, summary: &Summary, options: EndingOptions) -> Result<ExitStatus> {
+    let EndingOptions { finish, quiet } = options;
     let change = open.change().clone();
     let terminated = matches!(end, End::Interrupted { how: StopKind::Terminate });
     match finish {

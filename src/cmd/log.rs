@@ -13,8 +13,8 @@ use crate::config::{AgentChoice, Environment};
 use crate::error::{ExitStatus, Problem};
 use crate::names::Names;
 use crate::report::{
-    AttemptPage, Chronicle, History, Kept, LogView, RunView, Spot, Summary, Timeline, attempt_json, attempt_text, log_json, log_text,
-    output, said_line, timeline_text,
+    AttemptPage, Chronicle, CommandPlace, History, Kept, LogView, RunView, Summary, Timeline, attempt_json, attempt_text, log_json,
+    log_text, output, said_line, timeline_text,
 };
 use crate::run::{RunDir, RunState, Transcript};
 use crate::safe_read;
@@ -210,7 +210,7 @@ fn only_story(run: &RunDir, chronicle: &Chronicle, number: u32) -> Result<StoryI
 /// The saved work under the refs of the change, without that of other stories if one is named.
 async fn kept(context: &Context, change: &ChangeName, chronicle: &Chronicle, story: Option<&StoryId>) -> Result<Vec<Kept>> {
     let refs = context.repo.refs().await?;
-    let spot = Spot { change, refs: &refs, at_top: context.environment.cwd == context.repo.place.top };
+    let place = CommandPlace { change, refs: &refs, at_top: context.environment.cwd == context.repo.place.top };
     let names = Names::new(change);
     let mut kept = Vec::new();
     for entry in context.repo.described_refs(&names.prefix()).await? {
@@ -221,7 +221,7 @@ async fn kept(context: &Context, change: &ChangeName, chronicle: &Chronicle, sto
             Some(parent) => context.repo.diff_trees(parent, &entry.oid).await?,
             None => context.repo.files_of(&entry.oid).await?,
         };
-        kept.extend(Kept::new(&entry, &changes, &spot));
+        kept.extend(Kept::new(&entry, &changes, &place));
     }
     Ok(kept)
 }

@@ -22,7 +22,7 @@ pub async fn run(args: &Prune, environment: Environment) -> Result<ExitStatus> {
     let found = Prunable::find(&context.repo, &context.store, around.as_deref(), scope).await?;
     check_named(&found, &args.refs)?;
     if !args.quiet {
-        say_spared(&found);
+        report_kept_branches(&found);
     }
     if found.is_empty() {
         check_known(&context, only.as_ref())?;
@@ -71,11 +71,11 @@ fn check_named(found: &Prunable, named: &[String]) -> Result<()> {
 }
 
 /// Lists branches that the user chose to keep, with the commands that delete them.
-fn say_spared(found: &Prunable) {
-    for entry in &found.spared {
+fn report_kept_branches(found: &Prunable) {
+    for entry in &found.kept_branches {
         output::message(&Line::new(Tone::Plain, format!("{} is a branch that you kept; it is not deleted", entry.name)));
     }
-    let commands: Vec<String> = found.spared.iter().map(|entry| format!("git ralph prune {}", quoted(&entry.name))).collect();
+    let commands: Vec<String> = found.kept_branches.iter().map(|entry| format!("git ralph prune {}", quoted(&entry.name))).collect();
     output::advise(Advice::NextStep, &commands);
 }
 

@@ -19,8 +19,8 @@ use crate::git::{Comparison, DescribedRef, PatchLimit, RefList};
 use crate::names::Names;
 use crate::process::{edit, on_path};
 use crate::report::{
-    Findings, History, Kept, Line, Page, REPORT_MARK, Spot, Tone, comparisons, output, page_html, page_junit, page_markdown, patch_limits,
-    said_line,
+    CommandPlace, Findings, History, Kept, Line, Page, REPORT_MARK, Tone, comparisons, output, page_html, page_junit, page_markdown,
+    patch_limits, said_line,
 };
 use crate::run::{PageMaker, RunDir, Transcript};
 use crate::safe_write;
@@ -125,11 +125,11 @@ async fn page(context: &Context, run: &RunDir, owner: Option<u32>, wanted_transc
     let patches = context.repo.patches(&wanted).await?;
     findings.patches = wanted.into_iter().zip(patches).filter_map(|((it, _), patch)| Some((it, patch?))).collect();
     // The suggested commands must not depend on other refs of the repository, so that the page stays the same when it is written again.
-    let spot = Spot { change: &run.change, refs: &RefList::default(), at_top: false };
+    let place = CommandPlace { change: &run.change, refs: &RefList::default(), at_top: false };
     for (_, entry) in saved.iter().take(MOST_SAVED) {
         let patch = compared(entry).and_then(|it| findings.patches.get(&it));
         let changes = patch.map_or(&[][..], |patch| &patch.paths);
-        findings.kept.extend(Kept::new(entry, changes, &spot));
+        findings.kept.extend(Kept::new(entry, changes, &place));
     }
     if wanted_transcripts == Transcripts::Included {
         findings.transcripts = transcripts(context, run, &history);

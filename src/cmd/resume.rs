@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::context::Context;
-use super::fence;
+use super::sandbox_choice;
 use super::session::{needs_isolation, plan, reporter, take_up, work};
 use super::start::story_steps;
 use crate::cli::Resume;
@@ -41,7 +41,7 @@ pub async fn run(args: Resume, environment: Environment) -> Result<ExitStatus> {
     let change = loaded.change_of_run(&open.dir, &open.state)?;
     let flags = flags(&context, &args, &opening, &open.state, &change);
     let mut planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
-    fence::decide(&context, &mut planned).await?;
+    sandbox_choice::decide(&context, &mut planned).await?;
     if !open.state.is_isolated() && WorkerRunner::of(Runner::of_agents(&planned.settings).words())?.is_some() {
         bail!(needs_isolation(format!("git ralph start --restart --isolate {}", change.name)));
     }

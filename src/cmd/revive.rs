@@ -13,7 +13,7 @@ use crate::workspace::{Notice, Workspace};
 /// Repairs the repository as far as the run's records allow, and reports each repair. Returns whether git is worth another try.
 pub(super) fn revive(environment: &Environment) -> bool {
     // If the repair fails, git's own error message is better than ours.
-    let Ok(Some(notices)) = put_right(environment) else { return false };
+    let Ok(Some(notices)) = repair(environment) else { return false };
     for notice in &notices {
         for line in event_lines(&Event::Noticed { notice: notice.clone() }, &RunState::default()) {
             output::message(&line);
@@ -23,7 +23,7 @@ pub(super) fn revive(environment: &Environment) -> bool {
 }
 
 /// What was repaired, or `None` if there is no run with records.
-fn put_right(environment: &Environment) -> Result<Option<Vec<Notice>>> {
+fn repair(environment: &Environment) -> Result<Option<Vec<Notice>>> {
     let spot = Spot::above(&environment.cwd).filter(|_| environment.get("GIT_DIR").is_none());
     let Some(Spot { git_dir, common_dir, top }) = spot else { return Ok(None) };
     let git = Git::pinned(&git_dir, &top, environment.for_git());

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::attend;
 use super::context::{Context, no_story};
-use super::ending::{Wish, after_loop};
+use super::ending::{EndingOptions, after_loop};
 use super::log::summary;
 use super::report::{page_maker, renew_page};
 use crate::agent::Agent;
@@ -138,9 +138,9 @@ pub async fn work(context: &Context, mut open: OpenRun, work: &Work, loaded: Loa
         let text = summary_text(&summary) + &saved_text(&summary) + &page;
         text.lines().for_each(|line| output::message(&Line::new(Tone::Plain, line)));
     }
-    let wish = Wish { finish: work.settings.finish.value, quiet: options.quiet };
+    let ending = EndingOptions { finish: work.settings.finish.value, quiet: options.quiet };
     let run = open.dir.clone();
-    let status = after_loop(context, open, &end, &summary, wish).await;
+    let status = after_loop(context, open, &end, &summary, ending).await;
     if run.state().is_ok_and(|state| state.is_closed()) {
         renew_page(context, &run).await;
     }

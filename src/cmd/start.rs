@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::context::Context;
 use super::session::{brief, needs_isolation, plan, reporter, take_up, work};
-use super::{fence, resume};
+use super::{resume, sandbox_choice};
 use crate::agent::Agent;
 use crate::branch::{check_index_is_free, dry_run, has_begun, preflight};
 use crate::cli::{Resume, Start};
@@ -33,7 +33,7 @@ pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
     check_edited(&loaded, &change)?;
     let Some(flags) = with_agent(&context, &loaded, flags).await? else { return Ok(ExitStatus::NotPossible) };
     let mut planned = plan(&context, &loaded, &change, &flags, args.run.limit)?;
-    fence::decide(&context, &mut planned).await?;
+    sandbox_choice::decide(&context, &mut planned).await?;
     if args.run.dry_run {
         if !args.restart && context.store.last(&name)?.is_some_and(|(_, state)| !state.is_closed()) {
             bail!(is_open(&name));

@@ -83,7 +83,7 @@ impl Conversion {
 
 /// A tracked file for which a checkout would write different bytes than it has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlike {
+pub struct ConvertedFile {
     /// The path from the top of the work tree.
     pub path: PathBuf,
     /// The object in the index.
@@ -146,7 +146,7 @@ impl Repo {
     }
 
     /// The files of an index for which a checkout would write different bytes, or might: filters are not run to find out.
-    pub async fn unlike_checkout(&self, index: &Path, conversion: Conversion) -> Result<Vec<Unlike>> {
+    pub async fn unlike_checkout(&self, index: &Path, conversion: Conversion) -> Result<Vec<ConvertedFile>> {
         let output = self.git.call(["ls-files", "-z", "-s", "--eol"]).index(index).working().output().await?;
         let mut unlike = Vec::new();
         for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
@@ -163,12 +163,12 @@ impl Repo {
                 (inside, outside, _) if inside == outside => continue,
                 _ => None,
             };
-            unlike.push(Unlike { path: path_of(path), oid: file.oid, ends });
+            unlike.push(ConvertedFile { path: path_of(path), oid: file.oid, ends });
         }
         let output = self.git.call(["ls-files", "-z", "-s", "--", ":/", FILTERED]).index(index).working().output().await?;
         for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
             let file = staged(entry)?;
-            unlike.push(Unlike { path: path_of(file.rest), oid: file.oid, ends: None });
+            unlike.push(ConvertedFile { path: path_of(file.rest), oid: file.oid, ends: None });
         }
         Ok(unlike)
     }

@@ -91,7 +91,7 @@ impl Git {
 
     /// Whether the environment sets the author or committer of commits.
     #[must_use]
-    pub fn names_somebody(&self) -> bool {
+    pub fn sets_identity(&self) -> bool {
         let names = |name: &OsString| [&b"GIT_COMMITTER_"[..], b"GIT_AUTHOR_"].iter().any(|it| name.as_encoded_bytes().starts_with(it));
         self.program.env.iter().any(|(name, _)| names(name))
     }

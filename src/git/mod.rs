@@ -19,7 +19,7 @@ mod stash;
 mod unconverted;
 
 pub use actions::{Reach, Signature, Tolerance, Written};
-pub use conversion::{Conversion, LineEnds, Unlike, attributes_convert};
+pub use conversion::{Conversion, ConvertedFile, LineEnds, attributes_convert};
 pub use described::DescribedRef;
 pub use door::{Answer, Call, Git, GitError, Limits};
 pub use head::Head;

@@ -19,7 +19,7 @@ const PATHS_NAMED: usize = 4;
 
 /// Where the commands will be typed.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot<'a> {
+pub struct CommandPlace<'a> {
     /// The change that the refs belong to.
     pub change: &'a ChangeName,
     /// All refs, because a proposed branch name must not exist yet.
@@ -44,8 +44,8 @@ pub struct Kept {
 impl Kept {
     /// Describes a ref, given the changes between its commit and the parent. `None` if it keeps no work.
     #[must_use]
-    pub fn new(entry: &DescribedRef, changes: &[PathChange], spot: &Spot<'_>) -> Option<Self> {
-        let names = Names::new(spot.change);
+    pub fn new(entry: &DescribedRef, changes: &[PathChange], place: &CommandPlace<'_>) -> Option<Self> {
+        let names = Names::new(place.change);
         let rest = entry.name.strip_prefix(&names.prefix())?;
         let own = names.kind(&entry.name);
         // A ref of an unknown kind is described by its name.
@@ -62,8 +62,8 @@ impl Kept {
             _ => format!("git show --stat {name}"),
         };
         let (back, unnamed) = match files {
-            true => restore(&name, changes, spot),
-            false => (Some(format!("git branch {} {name}", branch(rest, &names, spot))), 0),
+            true => restore(&name, changes, place),
+            false => (Some(format!("git branch {} {name}", branch(rest, &names, place))), 0),
         };
         Some(Kept { name: clean(&entry.name), what: held, look, back, unnamed })
     }
@@ -98,9 +98,9 @@ fn what(kind: Option<RefKind>, entry: &DescribedRef) -> String {
 }
 
 /// The command that restores files. A path that cannot be typed is left out.
-fn restore(name: &str, changes: &[PathChange], spot: &Spot<'_>) -> (Option<String>, usize) {
+fn restore(name: &str, changes: &[PathChange], place: &CommandPlace<'_>) -> (Option<String>, usize) {
     let there: Vec<&PathChange> = changes.iter().filter(|change| change.new_mode != 0 && change.new_mode != GITLINK).collect();
-    let paths: Vec<String> = there.iter().filter_map(|change| pathspec(&change.path, spot.at_top)).take(PATHS_NAMED).collect();
+    let paths: Vec<String> = there.iter().filter_map(|change| pathspec(&change.path, place.at_top)).take(PATHS_NAMED).collect();
     if paths.is_empty() {
         return (None, there.len());
     }
@@ -118,12 +118,12 @@ fn pathspec(path: &Path, at_top: bool) -> Option<String> {
 }
 
 /// A name for a branch that does not exist yet.
-fn branch(rest: &str, names: &Names, spot: &Spot<'_>) -> String {
+fn branch(rest: &str, names: &Names, place: &CommandPlace<'_>) -> String {
     let own = names.short_branch();
-    let plain = format!("{}-{}", spot.change, rest.replace('/', "-"));
+    let plain = format!("{}-{}", place.change, rest.replace('/', "-"));
     let first = if rest == "done" { own } else { plain.clone() };
-    let wanted = if is_free(&first, spot.refs) { first } else { plain.clone() };
-    quoted(&free_name(wanted, |number| format!("{plain}-{number}"), |name| !is_free(name, spot.refs)))
+    let wanted = if is_free(&first, place.refs) { first } else { plain.clone() };
+    quoted(&free_name(wanted, |number| format!("{plain}-{number}"), |name| !is_free(name, place.refs)))
 }
 
 fn is_free(name: &str, refs: &RefList) -> bool {

@@ -35,7 +35,7 @@ pub use config::{config_json, config_text};
 pub use doctor::{Check, Health, doctor_json, doctor_text};
 pub use go_on::go_on_commands;
 pub use json::JsonLines;
-pub use kept::{Kept, Spot};
+pub use kept::{CommandPlace, Kept};
 pub use keyboard::{Key, Keyboard};
 pub use lines::{Lines, Verbosity};
 pub use log::{AttemptView, Chronicle, LogView, RunView, attempt_words, log_json, log_text};

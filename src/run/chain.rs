@@ -72,7 +72,7 @@ mod tests {
         texts.iter().map(|text| chain.line(text.as_bytes().to_vec())).collect()
     }
 
-    fn believed(key: Key, lines: &[Vec<u8>]) -> usize {
+    fn accepted_lines(key: Key, lines: &[Vec<u8>]) -> usize {
         let mut chain = Chain::new(key);
         let is_next = |line: &&Vec<u8>| {
             let mut json = (*line).clone();
@@ -88,13 +88,13 @@ mod tests {
     fn lines_are_accepted_in_their_order_only() {
         let all = lines([7; 32], &TEXTS);
         assert_eq!(all[0].iter().filter(|byte| **byte == b'\n').count(), 1);
-        assert_eq!(believed([7; 32], &all), 3);
-        assert_eq!(believed([8; 32], &all), 0, "another key");
-        assert_eq!(believed([7; 32], &[all[0].clone(), all[2].clone()]), 1, "one left out");
-        assert_eq!(believed([7; 32], &[all[0].clone(), all[0].clone()]), 1, "one repeated");
-        assert_eq!(believed([7; 32], &[all[0].clone(), b"{\"seq\":2}\n".to_vec()]), 1, "one without a digest");
+        assert_eq!(accepted_lines([7; 32], &all), 3);
+        assert_eq!(accepted_lines([8; 32], &all), 0, "another key");
+        assert_eq!(accepted_lines([7; 32], &[all[0].clone(), all[2].clone()]), 1, "one left out");
+        assert_eq!(accepted_lines([7; 32], &[all[0].clone(), all[0].clone()]), 1, "one repeated");
+        assert_eq!(accepted_lines([7; 32], &[all[0].clone(), b"{\"seq\":2}\n".to_vec()]), 1, "one without a digest");
         let forged = String::from_utf8(all[1].clone()).unwrap().replace("\"seq\":2", "\"seq\":9").into_bytes();
-        assert_eq!(believed([7; 32], &[all[0].clone(), forged]), 1, "one changed");
+        assert_eq!(accepted_lines([7; 32], &[all[0].clone(), forged]), 1, "one changed");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl StepRunner<'_> {
         self.reporter.activity(&Activity::SettingUp { workspace: name, command });
         let mut stop = self.stop.clone();
         let ran = gate::run(&launch, self.settings.verify_timeout.value, self.settings.grace.value, &mut stop, &log).await?;
-        if ran.is_green() {
+        if ran.passed() {
             return Ok(());
         }
         let resume = format!("git ralph resume {}   when it is fixed; no retry was used", self.run.change);

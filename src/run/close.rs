@@ -6,7 +6,7 @@ use super::hub_refs::HubRefs;
 use super::orchestrator::above;
 use super::pool::Pool;
 use super::{Closing, Event, HalfDone, OpenRun, Quit};
-use crate::branch::{Leaving, Left, Route};
+use crate::branch::{LeaveResult, Leaving, Route};
 use crate::config::Finish;
 use crate::error::Problem;
 use crate::git::Oid;
@@ -32,7 +32,7 @@ impl OpenRun {
     pub async fn finish(&mut self, mode: Finish) -> Result<()> {
         let way = if mode == Finish::Cleanup { "--cleanup" } else { "--keep" };
         let again = git_ralph(&format!("finish {way}"), &[self.change().as_str()]);
-        let (_listening, stop) = self.listen_anew()?;
+        let (_listening, stop) = self.listen_for_new_requests()?;
         unless_stopped(stop, self.finish_in(mode), again).await
     }
 
@@ -74,12 +74,12 @@ impl OpenRun {
         let result = self.base()?.checkpoint;
         let original = self.opening()?.original.clone();
         let since = self.state.last_checkout().cloned().context("the journal has no initial state")?;
-        let plan = self.branch.plan_home(&self.workspace, &original, &since, &result).await?;
+        let plan = self.branch.plan_checkout_merge(&self.workspace, &original, &since, &result).await?;
         if !again {
             self.record(Event::FinishStarted { mode }).await?;
         }
         let kept = self.branch.keep_result(&result).await?;
-        let notices = self.branch.bring_home(&self.workspace, &plan).await?;
+        let notices = self.branch.apply_checkout_merge(&self.workspace, &plan).await?;
         self.record_notices(notices).await?;
         self.keep_tip(&result).await?;
         self.branch.drop_run_refs().await?;
@@ -128,7 +128,7 @@ impl OpenRun {
     /// Aborts the run.
     pub async fn abort(&mut self) -> Result<()> {
         let again = format!("git ralph abort {}", self.change());
-        let (_listening, stop) = self.listen_anew()?;
+        let (_listening, stop) = self.listen_for_new_requests()?;
         unless_stopped(stop, self.abort_all(), again).await
     }
 
@@ -144,7 +144,7 @@ impl OpenRun {
         if self.state.is_isolated() {
             return self.abort_isolated(again).await;
         }
-        let Left { kept, moved_to, put_back, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
+        let LeaveResult { kept, moved_to, put_back, notices } = self.leave(Route::Abort, Event::AbortStarted {}, again).await?;
         let incomplete = notices.iter().any(Notice::is_a_difference);
         self.close(Event::Aborted { kept: Some(kept), moved_to, incomplete, put_back }).await
     }
@@ -173,7 +173,7 @@ impl OpenRun {
         )
     }
 
-    async fn leave(&mut self, route: Route, intent: Event, again: bool) -> Result<Left> {
+    async fn leave(&mut self, route: Route, intent: Event, again: bool) -> Result<LeaveResult> {
         let original = self.opening()?.original.clone();
         let initial = self.state.initial.clone().context("the journal has no initial state")?;
         let base = self.base()?;

@@ -29,7 +29,7 @@ pub struct GateRun {
 impl GateRun {
     /// Whether the gate passed.
     #[must_use]
-    pub fn is_green(&self) -> bool {
+    pub fn passed(&self) -> bool {
         self.ran.exit == Exit::Success
     }
 

@@ -48,7 +48,7 @@ pub struct Journal {
 
 /// The result of opening a journal.
 #[derive(Debug)]
-pub struct TakenUp {
+pub struct OpenedJournal {
     /// The journal, ready to append to.
     pub journal: Journal,
     /// The fold of its events.
@@ -75,7 +75,7 @@ impl Journal {
 
     /// Opens a journal and replays the lines that can be trusted. A last line that a crash has torn is cut off. Other lines that are not
     /// trusted are saved in a file next to the journal.
-    pub fn open(path: &Path, vault: Option<Vault>) -> Result<TakenUp> {
+    pub fn open(path: &Path, vault: Option<Vault>) -> Result<OpenedJournal> {
         let mut reading = Reading::of(path, vault.as_ref());
         let mut notices = Vec::new();
         if let Some(start) = reading.start_instead(vault.as_ref()) {
@@ -107,7 +107,7 @@ impl Journal {
         let vault = vault.filter(|_| chain.is_some());
         let mut journal = Journal::over(file, path, bytes, seq, chain, vault);
         journal.notices = notices;
-        Ok(TakenUp { journal, state, doubt })
+        Ok(OpenedJournal { journal, state, doubt })
     }
 
     fn over(file: File, path: &Path, bytes: Vec<u8>, seq: u64, chain: Option<Chain>, vault: Option<Vault>) -> Self {
@@ -226,17 +226,17 @@ impl Reading {
         let mut chain = vault.and_then(Vault::key).map(Chain::new);
         let (mut state, mut seq) = (RunState::default(), 0);
         let read = safe_read::open(path).and_then(|mut file| {
-            let believed = believe(&file, chain.as_mut(), |record| {
+            let trusted = read_trusted(&file, chain.as_mut(), |record| {
                 state.apply(&record.event);
                 seq = record.seq;
             })?;
             let mut bytes = Vec::new();
             file.seek(SeekFrom::Start(0))?;
-            file.take(believed.good).read_to_end(&mut bytes)?;
-            Ok((believed, bytes))
+            file.take(trusted.good).read_to_end(&mut bytes)?;
+            Ok((trusted, bytes))
         });
         let (outcome, bytes, last) = match read {
-            Ok((Believed { forged, last, .. }, bytes)) => (Ok(forged), bytes, last),
+            Ok((TrustedPart { forged, last, .. }, bytes)) => (Ok(forged), bytes, last),
             Err(error) => (Err(error), Vec::new(), None),
         };
         // The line after the last valid one is rejected, so the chain continues from the valid one.
@@ -257,7 +257,7 @@ fn tip_of(text: &[u8]) -> u64 {
 }
 
 /// The part of a journal that can be trusted.
-struct Believed {
+struct TrustedPart {
     /// Its length in bytes.
     good: u64,
     /// Whether more lines follow that were not just torn by a crash.
@@ -267,7 +267,7 @@ struct Believed {
 }
 
 /// Calls `each` with every event, up to the first line that is no event or that the chain does not verify.
-fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Record)) -> io::Result<Believed> {
+fn read_trusted(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Record)) -> io::Result<TrustedPart> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     let (mut good, mut last) = (0, None);
@@ -275,7 +275,7 @@ fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Rec
         line.clear();
         let count = Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line)? as u64;
         if !line.ends_with(b"\n") {
-            return Ok(Believed { good, forged: count == LONGEST_LINE, last });
+            return Ok(TrustedPart { good, forged: count == LONGEST_LINE, last });
         }
         // A torn write leaves zero bytes, in the last line or with more lines after it. Lines that were synced before have none.
         let torn = line.contains(&0);
@@ -283,7 +283,7 @@ fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Rec
         let is_next = chain.as_mut().is_none_or(|chain| chain.is_next(&line, mac.as_ref()));
         match serde_json::from_slice::<Record>(&line) {
             Ok(record) if is_next => each(&record),
-            _ => return Ok(Believed { good, forged: !torn, last }),
+            _ => return Ok(TrustedPart { good, forged: !torn, last }),
         }
         good += count;
         last = mac;
@@ -295,7 +295,7 @@ fn believe(file: &File, mut chain: Option<&mut Chain>, mut each: impl FnMut(&Rec
 pub fn replay(path: &Path, vault: Option<&Vault>, each: impl FnMut(&Record)) -> Result<u64> {
     let file = safe_read::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut chain = vault.and_then(Vault::key).map(Chain::new);
-    Ok(believe(&file, chain.as_mut(), each)?.good)
+    Ok(read_trusted(&file, chain.as_mut(), each)?.good)
 }
 
 /// Calls `each` with the events of the start, if the vault has them. Returns whether it does.

@@ -411,7 +411,7 @@ impl RunState {
         let there = OnceCell::new();
         // The caller may leave out stories that are done, so a missing story counts as done.
         let is_there = move |id: &StoryId| there.get_or_init(|| stories.iter().map(|story| &story.id).collect::<HashSet<_>>()).contains(id);
-        let is_open = move |after: &StoryId| !self.believed.contains(after) && !self.has_landed(after) && is_there(after);
+        let is_open = move |after: &StoryId| !self.marked_done.contains(after) && !self.has_landed(after) && is_there(after);
         let unblocked = move |story: &&Story| !story.after.iter().any(&is_open);
         let waits = |story: &&Story| self.needs(&story.id).is_some() || self.is_spent(story, policy);
         let open = self.selected(stories, policy).filter(|story| !self.is_done(story)).take(most);

@@ -3,7 +3,6 @@
 //! Nothing in this module prints or asks questions.
 
 mod attempt;
-mod believe;
 mod branch_source;
 mod callback;
 mod chain;
@@ -49,6 +48,7 @@ mod store;
 mod story_list;
 mod transcript;
 mod undo;
+mod user_marks;
 mod work;
 
 pub use crate::agent::Usage;
@@ -64,7 +64,7 @@ pub use event::{
 pub use gate::GateRun;
 pub use gates::Gates;
 pub use inbox::Inbox;
-pub use journal::{Follower, Journal, TakenUp, replay};
+pub use journal::{Follower, Journal, OpenedJournal, replay};
 pub use judge::{Outcome, Verdict, abnormal, judge};
 pub use lock::{Holder, Lock};
 pub use machine::{Closing, HalfDone, Next};

@@ -13,8 +13,8 @@ use super::steering_files::SteeringFiles;
 use super::step_runner::{AgentSetup, InFlight, RunningAgents, StepRunner};
 use super::story_list::StoryList;
 use super::{
-    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, Opening, Outcome, PageMaker, Progress, Quit, Reporter, RunDir, RunState,
-    Scribe, Site, SourcePlace, Stage, StateBackup, TakenUp, Transcript, Work, child_program, watch_stop_request,
+    Activity, End, Event, Inbox, Journal, LoadedChange, Lock, OpenedJournal, Opening, Outcome, PageMaker, Progress, Quit, Reporter, RunDir,
+    RunState, Scribe, Site, SourcePlace, Stage, StateBackup, Transcript, Work, child_program, watch_stop_request,
 };
 use crate::agent::Agent;
 use crate::branch::{Base, Beginning, Branch};
@@ -66,7 +66,7 @@ impl OpenRun {
     /// A [`Problem`] if the run has ended, belongs to another work tree, or another process holds it.
     pub async fn take_up(site: Site, dir: RunDir, lock_name: &str, reporter: Box<dyn Reporter>) -> Result<Self> {
         let lock = site.lock(lock_name).await?;
-        let TakenUp { journal, state, doubt } = dir.open()?;
+        let OpenedJournal { journal, state, doubt } = dir.open()?;
         if state.is_closed() {
             bail!(Problem::refused(format!("the run of '{}' has ended in the meantime", dir.change)));
         }
@@ -105,7 +105,7 @@ impl OpenRun {
             open.record(Event::IdentityMissing {}).await?;
         }
         open.begin_on_branch(Beginning::Fresh).await?;
-        open.believe_source(loaded.source.clone()).await?;
+        open.record_source_marks(loaded.source.clone()).await?;
         Ok(open)
     }
 
@@ -300,7 +300,7 @@ impl OpenRun {
     }
 
     /// The same, after dropping a stop request that was meant for an earlier process.
-    pub(super) fn listen_anew(&self) -> Result<(Listening, Stop)> {
+    pub(super) fn listen_for_new_requests(&self) -> Result<(Listening, Stop)> {
         self.drop_stop_request();
         Ok((self.listen()?, self.stop()))
     }

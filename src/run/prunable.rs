@@ -38,7 +38,7 @@ pub struct Prunable {
     /// Refs with work that runs saved.
     pub refs: Vec<DescribedRef>,
     /// Branches that the user kept and a later run moved aside. They are deleted only if the user names them.
-    pub spared: Vec<DescribedRef>,
+    pub kept_branches: Vec<DescribedRef>,
     /// Directories of closed runs.
     pub runs: Vec<OldRun>,
     /// The directory with lock files that dead git processes left.
@@ -63,9 +63,9 @@ impl Prunable {
             if let Some(open) = census.ask(names.change())?
                 && names.is_left(&entry.name, open)
             {
-                let is_spared = names.kind(&entry.name).is_some_and(|own| own.kind == RefKind::Leftover);
+                let is_kept_branch = names.kind(&entry.name).is_some_and(|own| own.kind == RefKind::Leftover);
                 match named {
-                    [] if is_spared => found.spared.push(entry),
+                    [] if is_kept_branch => found.kept_branches.push(entry),
                     [] => found.refs.push(entry),
                     _ if named.contains(&entry.name) => found.refs.push(entry),
                     _ => {}
@@ -79,7 +79,7 @@ impl Prunable {
             let Some(open) = census.ask(&change)? else { continue };
             // When the directory of a run is gone, its number is used again. A ref that stays must not share it, so its directory stays
             // too.
-            let needed = found.numbers_spared(&change);
+            let needed = found.numbers_of_kept_branches(&change);
             let is_over = |run: &RunDir| open.is_none_or(|open| run.number < open) && !needed.contains(&run.number);
             let over = store.runs(&change)?.into_iter().filter(is_over);
             let holds = |run: &RunDir| ["moved", "ignored-files", "nested-copies"].iter().any(|name| run.path().join(name).exists());
@@ -100,12 +100,12 @@ impl Prunable {
     /// Whether there is nothing to delete.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        Prunable { spared: Vec::new(), ..self.clone() } == Prunable::default()
+        Prunable { kept_branches: Vec::new(), ..self.clone() } == Prunable::default()
     }
 
-    fn numbers_spared(&self, change: &ChangeName) -> Vec<u32> {
+    fn numbers_of_kept_branches(&self, change: &ChangeName) -> Vec<u32> {
         let names = Names::new(change);
-        self.spared.iter().filter_map(|entry| names.kind(&entry.name)?.number()).collect()
+        self.kept_branches.iter().filter_map(|entry| names.kind(&entry.name)?.number()).collect()
     }
 
     /// Keeps only what was already in `before`. Other processes may have gone on between a question and its answer.

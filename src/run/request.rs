@@ -166,7 +166,7 @@ impl RunState {
     /// Why a request is not possible, if it is not.
     fn refusal(&self, wish: &Wish, stories: &[Story]) -> Option<String> {
         let story = wish.story()?;
-        if self.has_landed(story) || self.believed.contains(story) {
+        if self.has_landed(story) || self.marked_done.contains(story) {
             return Some(format!("story '{story}' is already done"));
         }
         let Some(text) = stories.iter().find(|other| other.id == *story) else {
@@ -195,7 +195,7 @@ impl RunState {
     #[must_use]
     pub fn troubled(&self) -> Vec<StoryId> {
         let is_troubled = |story: &StoryId| self.stories.get(story).is_some_and(|it| it.failures > 0 || it.blocked.is_some());
-        let open = |story: &StoryId| !self.has_landed(story) && !self.believed.contains(story) && !self.skipped.contains(story);
+        let open = |story: &StoryId| !self.has_landed(story) && !self.marked_done.contains(story) && !self.skipped.contains(story);
         self.stories.keys().filter(|story| is_troubled(story) && open(story)).cloned().collect()
     }
 

@@ -40,7 +40,7 @@ impl OpenRun {
         if self.state.is_isolated() {
             return self.adopt_commits().await;
         }
-        self.believe_edits().await?;
+        self.record_new_marks().await?;
         match self.branch.adopt(&self.workspace, &self.base()?).await? {
             Adopted::Same => Ok(()),
             Adopted::Commits { checkpoint } => self.record(Event::CommitsAdopted { checkpoint }).await,

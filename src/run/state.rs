@@ -57,7 +57,7 @@ pub struct RunState {
     /// The kind of the stories' source.
     pub source_kind: Option<Kind>,
     /// Stories that the user has marked as done in the source.
-    pub believed: BTreeSet<StoryId>,
+    pub marked_done: BTreeSet<StoryId>,
     /// Stories that the user skipped.
     pub skipped: BTreeSet<StoryId>,
     /// In an isolated run: commits of the user's checkout for stories that were done by hand and have landed, in the order of landing.
@@ -105,7 +105,7 @@ impl Default for RunState {
             undoing: None,
             pause: None,
             source_kind: None,
-            believed: BTreeSet::new(),
+            marked_done: BTreeSet::new(),
             skipped: BTreeSet::new(),
             checkouts: Vec::new(),
             hints: Vec::new(),
@@ -144,12 +144,12 @@ impl RunState {
     /// later are not trusted, because agents write to it.
     #[must_use]
     pub fn is_done(&self, story: &Story) -> bool {
-        self.believed.contains(&story.id) || self.has_landed(&story.id)
+        self.marked_done.contains(&story.id) || self.has_landed(&story.id)
     }
 
     /// An upper bound for the number of stories that are done. Their source may no longer contain all of them.
-    pub(super) fn landed_or_believed(&self) -> usize {
-        self.landed.len() + self.believed.len()
+    pub(super) fn landed_or_marked(&self) -> usize {
+        self.landed.len() + self.marked_done.len()
     }
 
     /// Applies an event to the state.
@@ -178,7 +178,7 @@ impl RunState {
             Event::PauseEnded { .. } => self.pause = None,
             Event::SourceRead { kind, done } => {
                 self.source_kind = Some(*kind);
-                self.believed.extend(done.iter().cloned());
+                self.marked_done.extend(done.iter().cloned());
             }
             Event::HintGiven { .. }
             | Event::StorySkipped { .. }
@@ -393,7 +393,7 @@ impl RunState {
             }
             Event::AttemptRejected { story, outcome, .. } => {
                 self.progress(story).reject(outcome);
-                self.heed(story, outcome);
+                self.apply_shared_outcome(story, outcome);
                 Some(story)
             }
             Event::CheckpointLanded { story, commit, .. } => {
@@ -479,7 +479,7 @@ impl RunState {
     }
 
     /// Handles outcomes that affect all agents, not only the one of this story.
-    fn heed(&mut self, story: &StoryId, outcome: &Outcome) {
+    fn apply_shared_outcome(&mut self, story: &StoryId, outcome: &Outcome) {
         let story = story.clone();
         match outcome {
             Outcome::Misconfigured { message } => self.misconfigured = Some(message.clone()),

@@ -30,7 +30,7 @@ impl StateBackup {
     /// The backup of a run in a store, with its change file and the lock of its work tree.
     #[must_use]
     pub fn new(store: &Store, run: &RunDir, worktree: &str) -> Self {
-        let dir = spares(store.root()).join(run.change.as_str()).join(run.number.to_string());
+        let dir = backup_root(store.root()).join(run.change.as_str()).join(run.number.to_string());
         let lock = (store.lock_file(worktree), dir.join("lock"));
         let others = vec![(store.change_file(&run.change), dir.join("change.toml")), lock.clone()];
         StateBackup { run: run.path().to_owned(), others, lock, dir }
@@ -73,7 +73,7 @@ impl StateBackup {
 
     /// Restores runs whose directory was deleted while no git-ralph was running.
     pub fn revive(store: &Store) -> io::Result<()> {
-        let Ok(changes) = fs::read_dir(spares(store.root())) else { return Ok(()) };
+        let Ok(changes) = fs::read_dir(backup_root(store.root())) else { return Ok(()) };
         for change in changes.flatten() {
             for run in fs::read_dir(change.path())?.flatten() {
                 let (name, number) = (change.file_name(), run.file_name());
@@ -133,7 +133,7 @@ fn inode(path: &Path) -> Option<u64> {
     path.symlink_metadata().ok().map(|meta| meta.ino())
 }
 
-fn spares(root: &Path) -> PathBuf {
+fn backup_root(root: &Path) -> PathBuf {
     root.with_file_name("ralph-spare")
 }
 

@@ -332,8 +332,8 @@ impl StepRunner<'_> {
             Step::MakeWorkspace { slot } => self.make_workspace(*slot, &task.base.checkpoint).await,
             Step::LandQueued { .. } => self.land_queued(task).await,
             Step::Queue { story, attempt } => match self.judge_again(task, story, *attempt).await? {
-                Again::Passed(before) => Ok([before, self.queue(task, story, *attempt, &self.ground(task.slot)).await?].concat()),
-                Again::Failed(events) => Ok(events),
+                SecondJudgement::Passed(before) => Ok([before, self.queue(task, story, *attempt, &self.ground(task.slot)).await?].concat()),
+                SecondJudgement::Failed(events) => Ok(events),
             },
             Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } if self.pool.is_some() => {
                 self.roll_back_clone(task, story, *attempt, &self.ground(task.slot)).await
@@ -373,8 +373,8 @@ impl StepRunner<'_> {
                 // The story may have been removed from its source meanwhile. It is done nevertheless.
                 let text = task.story.clone().unwrap_or_else(|| Story::stand_in(story));
                 match self.judge_again(task, story, *attempt).await? {
-                    Again::Passed(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
-                    Again::Failed(events) => Ok(events),
+                    SecondJudgement::Passed(before) => Ok([before, self.land(&text, *attempt, task).await?].concat()),
+                    SecondJudgement::Failed(events) => Ok(events),
                 }
             }
             Step::TakeOut { story, attempt } | Step::RollBack { story, attempt } => self.roll_back(story, *attempt, &task.base).await,
@@ -402,24 +402,24 @@ impl StepRunner<'_> {
     }
 
     /// Runs the gates of an attempt again that an earlier process accepted but did not land. Its files may have changed since.
-    async fn judge_again(&self, task: &Task, story: &StoryId, attempt: u32) -> Result<Again> {
+    async fn judge_again(&self, task: &Task, story: &StoryId, attempt: u32) -> Result<SecondJudgement> {
         let is_known = self.judged.borrow().contains(&(story.clone(), attempt));
         let Some(text) = task.story.as_ref().filter(|_| !is_known && !task.gates.is_empty() && task.progress.by_hand.is_none()) else {
-            return Ok(Again::Passed(Vec::new()));
+            return Ok(SecondJudgement::Passed(Vec::new()));
         };
         if self.pool.is_none() && self.branch.repo.refs().await?.get(&self.branch.names.branch()) != Some(&task.base.checkpoint) {
             // The attempt has already landed, but the journal lacks the event.
-            return Ok(Again::Passed(Vec::new()));
+            return Ok(SecondJudgement::Passed(Vec::new()));
         }
         let (mut events, outcome) = self.run_gates(&self.ground(task.slot), text, attempt, &task.gates, "").await?;
         if self.pool.is_none() {
             events.extend(self.put_steering_back(story, attempt).await?);
         }
         Ok(match outcome {
-            None => Again::Passed(events),
+            None => SecondJudgement::Passed(events),
             Some(outcome) => {
                 events.push(verdict(story, attempt, Some(outcome)));
-                Again::Failed(events)
+                SecondJudgement::Failed(events)
             }
         })
     }
@@ -546,7 +546,7 @@ impl StepRunner<'_> {
 }
 
 /// The result of judging an attempt again: whether the gates passed or failed.
-enum Again {
+enum SecondJudgement {
     Passed(Vec<Event>),
     Failed(Vec<Event>),
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::journal::{self, TakenUp, replay_start, sync_dir};
+use super::journal::{self, OpenedJournal, replay_start, sync_dir};
 use super::{Journal, Lock, Record, RunState};
 use crate::config::SCHEMA_FILE;
 use crate::story::{ChangeName, StoryId};
@@ -247,7 +247,7 @@ impl RunDir {
     }
 
     /// Opens the journal to append to it, and replays it.
-    pub fn open(&self) -> Result<TakenUp> {
+    pub fn open(&self) -> Result<OpenedJournal> {
         Journal::open(&self.journal(), self.vault.clone())
     }
 }

@@ -113,7 +113,7 @@ impl<'a> StoryList<'a> {
 
     /// How many stories are done after the first one that is not.
     fn done_further_on(&self, state: &RunState) -> usize {
-        if state.landed_or_believed() <= self.passed {
+        if state.landed_or_marked() <= self.passed {
             return 0;
         }
         self.remaining().iter().filter(|story| state.is_done(story)).count()

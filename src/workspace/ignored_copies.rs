@@ -116,7 +116,7 @@ impl Workspace {
     }
 
     /// Copies this file from the run's directory into the vault.
-    fn vouch_for(&self, name: &Path) -> io::Result<()> {
+    fn copy_to_vault(&self, name: &Path) -> io::Result<()> {
         let Some(to) = self.vaulted(name) else { return Ok(()) };
         private_dirs(to.parent().unwrap_or(&to))?;
         let new = to.with_file_name(NEW);
@@ -166,7 +166,7 @@ impl Workspace {
                 Some(home) => Some(home),
                 None if length > room.all / PART => None,
                 None if duplicate(&self.repo.place.top.join(&path), &dir.join(label).join(&path), &dir.join("new"))? => {
-                    self.vouch_for(&Path::new(COPIES).join(label).join(&path))?;
+                    self.copy_to_vault(&Path::new(COPIES).join(label).join(&path))?;
                     room.all = room.all.saturating_sub(length);
                     Some(label.to_owned())
                 }
@@ -311,7 +311,7 @@ impl Workspace {
         if holds(&self.vouched(Path::new(&name))) && self.vaulted(Path::new(&name)).is_none_or(|vaulted| vaulted.exists()) {
             return Ok(());
         }
-        self.vouch_for(Path::new(&name))
+        self.copy_to_vault(Path::new(&name))
     }
 }
 

@@ -38,7 +38,7 @@ impl Workspace {
     /// Updates the recorded permissions, because later attempts start from the current work tree.
     pub(super) fn keep_more_modes(&self, changes: &[PathChange]) -> Result<()> {
         let before = self.modes(Moment::Attempt);
-        let usual = Usual::here();
+        let usual = CheckoutModes::here();
         let paths = before.keys().chain(changes.iter().filter(|change| change.is_file()).map(|change| &change.path));
         let now: Modes =
             paths.filter_map(|path| Some((path.clone(), self.meta_of(path).filter(|meta| !usual.is(meta)).map(mode_in)?))).collect();
@@ -89,13 +89,13 @@ impl Workspace {
 }
 
 /// The permissions that a checkout produces under the current umask.
-pub(super) struct Usual {
+pub(super) struct CheckoutModes {
     masked: u32,
 }
 
-impl Usual {
+impl CheckoutModes {
     pub fn here() -> Self {
-        Usual { masked: umask().unwrap_or(0o022) }
+        CheckoutModes { masked: umask().unwrap_or(0o022) }
     }
 
     /// Whether this is the mode that a plain checkout would produce, so it need not be recorded. A directory that its owner

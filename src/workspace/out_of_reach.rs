@@ -16,7 +16,7 @@ use super::{Notice, Workspace};
 use crate::git::{Oid, PathChange};
 
 /// A switch of the work tree, reduced to the changes that we have permission for.
-pub(super) struct WithinReach {
+pub(super) struct PermittedSwitch {
     /// The resulting tree: the wanted tree, except that inaccessible files are as they are.
     pub to: Oid,
     pub changes: Vec<PathChange>,
@@ -26,7 +26,7 @@ pub(super) struct WithinReach {
 
 impl Workspace {
     /// The part of a switch that is possible; none if all of it is.
-    pub(super) async fn within_reach(&self, switch: &Switch<'_>) -> Result<Option<WithinReach>> {
+    pub(super) async fn permitted_switch(&self, switch: &Switch<'_>) -> Result<Option<PermittedSwitch>> {
         let (left, changes): (Vec<PathChange>, Vec<PathChange>) =
             switch.changes.iter().cloned().partition(|change| self.closed_dir(&change.path).is_some());
         if left.is_empty() {
@@ -39,12 +39,12 @@ impl Workspace {
         repo.set_entries(&index, &left.iter().map(PathChange::reversed).collect::<Vec<_>>()).await?;
         let to = repo.write_tree(&index).await?;
         fs::remove_file(index)?;
-        Ok(Some(WithinReach { to, changes, left }))
+        Ok(Some(PermittedSwitch { to, changes, left }))
     }
 
     /// After such a switch: sets the private index to the wanted tree. Files that could not be removed are excluded from later
     /// checkpoints.
-    pub(super) async fn leave_out_of_reach(&self, wanted: &Oid, reach: WithinReach) -> Result<Option<Notice>> {
+    pub(super) async fn leave_out_of_reach(&self, wanted: &Oid, reach: PermittedSwitch) -> Result<Option<Notice>> {
         self.index_repo().read_tree(&self.private_index(), wanted).await?;
         let (remaining, changed): (Vec<PathChange>, Vec<PathChange>) = reach.left.into_iter().partition(|change| change.new_mode == 0);
         let paths: Vec<PathBuf> = remaining.into_iter().map(|change| change.path).collect();

@@ -73,7 +73,7 @@ impl Workspace {
 
     /// Switches the work tree, except for files in directories of another user.
     pub(crate) async fn switch(&self, switch: &Switch<'_>, notices: &mut Vec<Notice>) -> Result<()> {
-        let Some(reach) = self.within_reach(switch).await? else { return self.switch_all(switch, notices).await };
+        let Some(reach) = self.permitted_switch(switch).await? else { return self.switch_all(switch, notices).await };
         self.switch_all(&Switch { to: &reach.to, changes: &reach.changes, ..*switch }, notices).await?;
         notices.extend(self.leave_out_of_reach(switch.to, reach).await?);
         Ok(())

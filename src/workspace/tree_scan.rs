@@ -5,7 +5,7 @@ use std::fs::{self, DirEntry};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::modes::{ALL, Modes, Usual};
+use super::modes::{ALL, CheckoutModes, Modes};
 use super::path_set::PathSet;
 use crate::git::attributes_convert;
 
@@ -25,7 +25,7 @@ pub(super) struct TreeScan {
 /// A scan in progress.
 struct Scanner<'a, F> {
     top: &'a Path,
-    usual: Usual,
+    usual: CheckoutModes,
     /// Decides which directories to scan.
     enters: F,
     scan: TreeScan,
@@ -50,7 +50,7 @@ impl TreeScan {
 
 impl<'a, F: Fn(&Path) -> bool> Scanner<'a, F> {
     fn new(top: &'a Path, enters: F, scan: TreeScan) -> Self {
-        Scanner { top, usual: Usual::here(), enters, scan }
+        Scanner { top, usual: CheckoutModes::here(), enters, scan }
     }
 
     fn look(&mut self, dir: &Path) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use git_ralph::agent::{AgentReport, Format, Reader, Signal, TextReader, disarmed};
 use git_ralph::config::{parse_change_file, parse_duration};
 use git_ralph::process::Exit;
-use git_ralph::run::{Event, Journal, Policy, Record, RunState, TakenUp, replay};
+use git_ralph::run::{Event, Journal, OpenedJournal, Policy, Record, RunState, replay};
 use git_ralph::story::Story;
 use git_ralph::story::source::{Edit, Kind, Mark, Material, Page, apply, kind_of, mark_landed, marks};
 use proptest::collection::vec;
@@ -243,7 +243,7 @@ proptest! {
         let cut = cut.index(ends.last().unwrap() + 1);
         fs::File::options().write(true).open(&path).unwrap().set_len(cut as u64).unwrap();
         expected.truncate(ends.iter().filter(|end| **end <= cut).count());
-        let TakenUp { mut journal, state, .. } = Journal::open(&path, None).unwrap();
+        let OpenedJournal { mut journal, state, .. } = Journal::open(&path, None).unwrap();
         prop_assert_eq!(state, fold(&expected));
         let appended = block_on(journal.append(next)).unwrap();
         prop_assert_eq!(appended.seq, expected.len() as u64 + 1);

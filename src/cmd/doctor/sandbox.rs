@@ -1,7 +1,7 @@
 //! Checks whether the sandbox for agents works here.
 
 use super::super::context::Context;
-use super::super::fence::{NOT_ON_WORKERS, has_worker, try_sandbox};
+use super::super::sandbox_choice::{NOT_ON_WORKERS, has_worker, try_sandbox};
 use crate::config::{Flags, SandboxMode, Settings};
 use crate::report::{Check, Health};
 use crate::runner::NoSandbox;

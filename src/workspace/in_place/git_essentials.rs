@@ -82,7 +82,7 @@ impl Workspace {
 
     /// Repairs, without calling git, everything that would keep git from working. Runs once after each agent or gate.
     pub(crate) fn restore_essentials(&self) -> Result<Vec<Notice>> {
-        if self.is_put_right() {
+        if self.is_repaired() {
             return Ok(Vec::new());
         }
         let mut notices: Vec<Notice> = self.put_top_back()?.into_iter().collect();
@@ -100,7 +100,7 @@ impl Workspace {
         self.revive_head()?;
         notices.extend(self.restore_alternates()?);
         notices.extend(self.restore_git_dirs()?);
-        self.note_put_right();
+        self.note_repaired();
         Ok(notices)
     }
 

@@ -77,7 +77,7 @@ struct Known {
     /// Whether changed records had to be restored.
     restored: bool,
     /// Whether the git directory and the records have been repaired, and no agent or gate has run since.
-    put_right: bool,
+    repaired: bool,
 }
 
 impl Sealed {
@@ -108,17 +108,17 @@ impl Workspace {
 
     /// Notes that repairs may be needed again: an agent or a gate is about to run, or files that one has written were restored.
     pub(crate) fn expect_foreign_writes(&self) {
-        self.sealed.known().put_right = false;
+        self.sealed.known().repaired = false;
     }
 
     /// Notes that the git directory and the records have been repaired.
-    pub(super) fn note_put_right(&self) {
-        self.sealed.known().put_right = true;
+    pub(super) fn note_repaired(&self) {
+        self.sealed.known().repaired = true;
     }
 
     /// Whether the git directory and the records are still known to be in order.
-    pub(super) fn is_put_right(&self) -> bool {
-        self.sealed.known().put_right
+    pub(super) fn is_repaired(&self) -> bool {
+        self.sealed.known().repaired
     }
 
     /// The path of a file in the vault, outside of the repository, if the run has a vault.
@@ -167,7 +167,7 @@ impl Workspace {
         let Some(vault) = &self.sealed.vault else { return Ok(()) };
         let guard = self.guard_dir();
         let mut known = self.sealed.known();
-        if known.put_right {
+        if known.repaired {
             return Ok(());
         }
         let restore = |copy: &Path, records: &Path| -> Result<bool> {

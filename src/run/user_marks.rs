@@ -8,7 +8,7 @@ use crate::story::StoryId;
 
 impl OpenRun {
     /// Records the marks in the source at the start of the run. Later marks are not trusted, because agents write to the source.
-    pub(super) async fn believe_source(&mut self, source: Option<SourcePlace>) -> Result<()> {
+    pub(super) async fn record_source_marks(&mut self, source: Option<SourcePlace>) -> Result<()> {
         let Some(source) = source else { return Ok(()) };
         let material = source.material()?;
         let (kind, done) = (material.kind, material.done().map_err(Problem::fatal)?);
@@ -20,10 +20,10 @@ impl OpenRun {
 
     /// Also records marks that the user set since the last checkpoint. Marks that an agent set are part of that checkpoint, so they are not
     /// new.
-    pub(super) async fn believe_edits(&mut self) -> Result<()> {
+    pub(super) async fn record_new_marks(&mut self) -> Result<()> {
         let Some(kind) = self.state.source_kind else {
             let source = self.site.changes.load(self.change())?.source;
-            return self.believe_source(source).await;
+            return self.record_source_marks(source).await;
         };
         let Some(source) = self.site.changes.load(self.change()).ok().and_then(|loaded| loaded.source_of(Some(kind))) else {
             return Ok(());

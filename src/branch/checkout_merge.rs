@@ -12,7 +12,7 @@ use crate::workspace::{Notice, Switch, Workspace, under_way_problem};
 
 /// A conflict-free merge of the run's result into the checkout, before any file is changed.
 #[derive(Debug)]
-pub struct HomePlan {
+pub struct CheckoutMerge {
     /// The current tree of the checkout.
     from: Oid,
     /// The merged tree.
@@ -25,13 +25,13 @@ impl Branch {
     ///
     /// # Errors
     /// A [`Problem`] if the checkout is not on the original branch, or the merge has conflicts. No file has been changed then.
-    pub async fn plan_home(&self, checkout: &Workspace, original: &Head, since: &Oid, result: &Oid) -> Result<HomePlan> {
+    pub async fn plan_checkout_merge(&self, checkout: &Workspace, original: &Head, since: &Oid, result: &Oid) -> Result<CheckoutMerge> {
         self.check_free(checkout, original).await?;
         checkout.recover_switch().await?;
         let here = checkout.current_tree().await?;
         let (before, landed) = (self.repo.tree_of(since).await?, self.repo.tree_of(result).await?);
         match self.merge_trees(&before, &here, &landed).await? {
-            Merge::Clean(tree) => Ok(HomePlan { from: here, to: tree }),
+            Merge::Clean(tree) => Ok(CheckoutMerge { from: here, to: tree }),
             Merge::Conflict(paths) => {
                 let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
                 let (short, change) = (self.names.short_branch(), self.names.change());
@@ -93,7 +93,7 @@ impl Branch {
     ///
     /// # Errors
     /// If git fails. The files of the checkout are then still there or named in a notice.
-    pub async fn bring_home(&self, checkout: &Workspace, plan: &HomePlan) -> Result<Vec<Notice>> {
+    pub async fn apply_checkout_merge(&self, checkout: &Workspace, plan: &CheckoutMerge) -> Result<Vec<Notice>> {
         let mut notices = Vec::new();
         let changes = self.repo.diff_trees(&plan.from, &plan.to).await?;
         let switch = Switch { from: &plan.from, to: &plan.to, changes: &changes, reach: Reach::AsConfigured, label: "finish" };

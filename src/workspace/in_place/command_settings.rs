@@ -1,4 +1,5 @@
-//! Settings that name a command, steer a run or change how git reads and writes the work tree: restored after every attempt, and named.
+//! Restores settings that name a command, steer a run or change how git reads and writes the work tree, after every attempt, and reports
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use crate::names::attempt_label;
 use crate::story::StoryId;
 use crate::workspace::{Notice, Workspace};
 
-/// Section and variable, in lower case; `*` is every variable of the section, whatever its subsection.
+/// The settings to restore: section and variable in lower case. `*` means every variable of the section, whatever its subsection.
 const STEERING: &[(&str, &[&str])] = &[
     ("ralph", &["*"]),
     ("alias", &["*"]),
@@ -61,19 +62,19 @@ const STEERING: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
-/// Left as the attempt made them. Sparse checkout adds and removes files: restoring its settings alone would make the removed files look
-/// deleted, so the landing refuses such an attempt and the rollback restores settings and files together. The format version goes with
-/// the storage format, which no setting can convert back.
+/// Settings that stay as the attempt left them. Sparse checkout adds and removes files: restoring its settings alone would make the
+/// removed files look deleted, so the landing refuses such an attempt and the rollback restores settings and files together. The format
+/// version belongs to the storage format, which no setting can convert back.
 const LEFT: [&str; 3] = ["core.sparsecheckout", "core.sparsecheckoutcone", "core.repositoryformatversion"];
 
-/// How variables end that name a command in any section, also in those of other programs.
+/// Endings of the names of variables that hold a command, in any section, including those of other programs.
 const COMMANDS: &[&str] = &["cmd", "command", "editor", "helper", "hook", "pager", "prog", "program"];
 
 /// The files in `info/` that change how git sees history and the work tree. `sparse-checkout` is left to the landing, see [`LEFT`].
 const RULES: [&str; 3] = ["attributes", "exclude", "grafts"];
 const SPARSE_PATTERNS: &str = "info/sparse-checkout";
 
-/// Where more keys than these have changed, the file is put back as a whole.
+/// If more keys than this have changed, the whole file is restored.
 const FEW: usize = 50;
 
 /// The values of each key, in the order of the file.
@@ -90,20 +91,20 @@ fn steers(key: &str) -> bool {
     COMMANDS.iter().any(|end| variable.ends_with(end)) || STEERING.iter().any(is_listed)
 }
 
-/// The steering keys that do not say the same in both.
+/// The steering keys whose values differ.
 fn changed(before: &Values, now: &Values) -> Vec<String> {
     let keys: BTreeSet<&String> = before.keys().chain(now.keys()).filter(|key| steers(key)).collect();
     keys.into_iter().filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
 }
 
-/// The settings that are the agent's business.
+/// The settings that an agent may change.
 fn others(values: &Values) -> impl Iterator<Item = (&String, &Vec<OsString>)> {
     values.iter().filter(|(key, _)| !steers(key))
 }
 
 impl Workspace {
-    /// Restores hooks and the settings that [`steers`] knows to what they were before the attempt, and keeps the attempt's version. Other
-    /// settings are left alone. Doing it twice is harmless.
+    /// Restores hooks, and the settings that [`steers`] selects, to their state before the attempt, and saves the attempt's version. Other
+    /// settings are left alone. Repeating it is harmless.
     pub(in crate::workspace) async fn put_back_commands(&self, story: &StoryId, attempt: u32) -> Result<Vec<Notice>> {
         let kept = self.guard_dir().join("git-dir");
         let label = attempt_label(story, attempt);
@@ -152,7 +153,7 @@ impl Workspace {
         Ok(Some(notice))
     }
 
-    /// Whether files are hidden from git that were not before the attempt, or the other way round.
+    /// Whether the attempt changed the settings or the patterns of sparse checkout, which decide which files git ignores as absent.
     pub(in crate::workspace) async fn sparse_differs(&self) -> Result<bool> {
         let kept = self.guard_dir().join("git-dir");
         let patterns = self.repo.place.git_dir.join(SPARSE_PATTERNS);
@@ -177,7 +178,7 @@ impl Workspace {
 
     async fn put_back_settings(&self, path: &Path, copy: &Path, name: &str, story: &StoryId, label: &str) -> Result<Option<Notice>> {
         let (Some(before), Some(now)) = (self.values(copy).await?, self.values(path).await?) else {
-            // Nobody but git says what stands in it, and git cannot.
+            // git cannot read the file, so single settings cannot be compared.
             return self.put_back_whole(path, copy, name, label).map(Some);
         };
         let keys = changed(&before, &now);
@@ -205,7 +206,7 @@ impl Workspace {
         Ok(Some(restored(aside, keys)))
     }
 
-    /// What a file says; nothing at all where there is none, none if git cannot read it.
+    /// The settings in a file: empty if there is no file, `None` if git cannot read it.
     async fn values(&self, file: &Path) -> Result<Option<Values>> {
         if file.symlink_metadata().is_err() && file.file_name().is_some_and(|name| name != "config") {
             return Ok(Some(Values::new()));
@@ -222,7 +223,7 @@ impl Workspace {
         self.exchange(path, copy, name, &self.aside(name, label))
     }
 
-    /// A free name for what an attempt has made of a file of git's.
+    /// An unused name for the attempt's version of a file of the git directory.
     pub(super) fn aside(&self, name: &str, label: &str) -> PathBuf {
         let dir = self.moved_dir(label).join("git-dir");
         free_name(dir.join(name), |number| dir.join(format!("{name}.{number}")), |path| path.symlink_metadata().is_ok())

@@ -34,9 +34,12 @@ impl Branch {
             Merge::Clean(tree) => Ok(CheckoutMerge { from: here, to: tree }),
             Merge::Conflict(paths) => {
                 let list: Vec<String> = paths.iter().map(|path| format!("\n\t{}", path.display())).collect();
-                let (short, change) = (self.names.short_branch(), self.names.change());
+                let words: Vec<String> = paths.iter().map(|path| quoted(&path.display().to_string())).collect();
+                let (short, change, start, words) = (self.names.short_branch(), self.names.change(), since.short(), words.join(" "));
                 bail!(
                     Problem::refused(format!("your checkout conflicts with the result of the run in:{}", list.concat()))
+                        .hint(format!("git diff {start} -- {words}   to see your edits since the start of the run"))
+                        .hint(format!("git restore --source={start} -- {words}   to discard those edits, then finish again"))
                         .hint(format!("git ralph finish --keep {change}   and git merge {short}, to resolve the conflicts yourself"))
                         .hint(
                             "git stash -u                      to put your uncommitted changes and untracked files aside, then finish again"

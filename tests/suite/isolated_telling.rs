@@ -232,8 +232,11 @@ fn an_edit_of_the_source_in_the_checkout_is_reported_once_until_it_is_on_the_bra
     assert!(!output.stderr.contains(words), "{}", output.stderr);
     assert!(world.prompt("3", 1).contains("do c well"));
     assert!(!world.ralph(&["status"]).code(0).stdout.contains(words), "the branch has the edit, and more boxes ticked");
-    // Otherwise the user's edit of that line would conflict with the ticked box.
-    world.git(&["checkout", "plan.md"]);
+    // The checkout's copy of the line conflicts with the ticked box. One of the hints discards it.
+    let conflict = world.ralph(&["finish", "--cleanup"]).code(2).says("\tplan.md").says("to see your edits since the start of the run");
+    let hint = conflict.stderr.lines().find_map(|line| line.strip_prefix("hint: git restore ")).unwrap();
+    let words: Vec<&str> = hint.split("   ").next().unwrap().split(' ').collect();
+    world.git(&[&["restore"], &words[..]].concat());
     world.ralph(&["finish", "--cleanup"]).code(0);
     assert!(world.read("plan.md").contains("[x] do c well"));
 }

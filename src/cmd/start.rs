@@ -20,7 +20,7 @@ use crate::run::{Gates, LoadedChange, NewRun, OpenRun, Phase, RunDir, RunState, 
 use crate::runner::Runner;
 use crate::shell_word::{git_ralph, quoted};
 use crate::story::{Change, ChangeName, Order, Story, StoryId};
-use crate::workspace::{check_outside, workspace_directory};
+use crate::workspace::{check_case, check_outside, workspace_directory};
 
 /// Starts a run and works on it.
 pub async fn run(args: Start, environment: Environment) -> Result<ExitStatus> {
@@ -151,6 +151,7 @@ async fn isolation(context: &Context, name: &ChangeName, work: &Work) -> Result<
     let configured = work.settings.workspace_dir.as_ref().map(|dir| context.environment.expanded(&dir.value));
     let dir = workspace_directory(&context.repo.place.top, name.as_str(), configured.as_deref())?;
     check_outside(&dir, &context.as_user()).await?;
+    check_case(&dir, &context.repo).await?;
     Ok(Some(dir))
 }
 

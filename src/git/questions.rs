@@ -295,6 +295,12 @@ impl Repo {
         Ok(left_out.into_iter().filter(|path| self.place.top.join(path).symlink_metadata().is_ok()).collect())
     }
 
+    /// The tracked files, and the untracked files that are not ignored.
+    pub async fn files_of_checkout(&self) -> Result<Vec<PathBuf>> {
+        let output = self.git.call(["ls-files", "-z", "-c", "-o", "--exclude-standard"]).working().output().await?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
+    }
+
     /// The paths that the index marks skip-worktree.
     pub async fn left_out(&self, index: &Path) -> Result<BTreeSet<PathBuf>> {
         // Otherwise git clears the skip-worktree flag of files that exist.

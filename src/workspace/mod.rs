@@ -42,7 +42,9 @@ pub(crate) use first_look::FirstLook;
 pub(crate) use ignored_copies::Treatment;
 pub(crate) use in_place::{AttemptEnd, Findings, OriginalIndex, under_way_problem};
 pub(crate) use isolated::{AgentsCommits, BELOW as WORKSPACES_BELOW, Copied, Origin, WorkspaceRoot};
-pub use isolated::{Leftover, WorkspaceOwner, check_outside, directory as workspace_directory, found_below as workspaces_below};
+pub use isolated::{
+    Leftover, WorkspaceOwner, check_case, check_outside, directory as workspace_directory, found_below as workspaces_below,
+};
 pub use moment::Moment;
 pub use notice::{Doubt, Notice};
 pub(crate) use snapshot::{GITLINK, Snapshot, has_looked};

@@ -367,6 +367,6 @@ pub(crate) struct AgentsCommits {
 }
 
 /// Whether the file system of a git directory ignores case: `InFo` then finds `info`.
-fn ignores_case(dir: &Path) -> bool {
+pub(super) fn ignores_case(dir: &Path) -> bool {
     dir.join("InFo").exists()
 }

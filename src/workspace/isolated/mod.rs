@@ -7,6 +7,7 @@
 mod added;
 mod brought;
 mod carried;
+mod case;
 mod git_dir;
 mod hidden;
 mod include;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
+pub use case::check_case;
 pub(crate) use git_dir::{AgentsCommits, Origin};
 pub(crate) use include::Copied;
 pub(crate) use place::WorkspaceRoot;

@@ -120,6 +120,14 @@ fn take_in_git_dir(clone: &Path, top: &Path) -> Result<bool> {
     if is_dir(&arriving) {
         relocate::remove_anything(&own).and_then(|()| fs::rename(&arriving, &own)).with_context(cannot)?;
     }
+    let is_real = |name: &str| is_dir(&own.join(name)) || own.join(name).symlink_metadata().is_err();
+    // Nothing is removed through a link, which may lead to the user's own files.
+    if !is_real("objects") || !is_real("objects/info") {
+        return Ok(false);
+    }
+    if !is_real("info") {
+        relocate::remove_anything(&own.join("info")).with_context(cannot)?;
+    }
     let config = safe_config(&own);
     for name in ["config", "config.worktree", "commondir", "hooks", "info/attributes", "info/grafts", "objects/info/alternates"] {
         relocate::remove_anything(&own.join(name)).with_context(cannot)?;

@@ -36,7 +36,7 @@ pub async fn check_case(dir: &Path, repo: &Repo) -> Result<()> {
     }
     bail!(
         Problem::refused(format!("{} ignores case, and these files differ only in case:{list}", there.display()))
-            .hint("git config ralph.workspaceDir <directory>   to use a directory that does not ignore case")
+            .hint("git config ralph.workspaceDir ~/ralph-workspaces   if that directory does not ignore case")
     )
 }
 

@@ -307,6 +307,20 @@ fn commands_work_from_inside_a_workspace() {
 }
 
 #[test]
+fn a_run_is_resumed_and_finished_from_inside_a_workspace() {
+    let world = World::new();
+    world.stories(2, "max-retries = 0");
+    world.agent(&format!("echo $RALPH_STORY >s$RALPH_STORY; {COMPLETE}"));
+    world.start(&["--isolate", "--limit", "1"]).code(0);
+    let inside = world.outside("repo.ralph/work/1");
+    for (args, code) in [(&["stop"][..], 2), (&["prune", "--dry-run"], 0), (&["resume"], 0), (&["finish", "--cleanup"], 0)] {
+        let output = world.command(env!("CARGO_BIN_EXE_git-ralph"), args).current_dir(&inside).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!((world.read("s1"), world.read("s2"), inside.exists()), ("1\n".to_owned(), "2\n".to_owned(), false));
+}
+
+#[test]
 fn an_agent_that_deletes_or_replaces_its_workspace_harms_nothing_else() {
     let world = World::new();
     world.write("keep/me", "mine\n");

@@ -66,6 +66,7 @@ impl Branch {
         workspace.restore(&snapshot.tree, &snapshot.changes, &base.snapshot, &label, Moment::Attempt, &mut notices).await?;
         notices.extend(workspace.restore_submodules(SubmoduleRecord::Of(Moment::Attempt), &name).await?);
         notices.extend(workspace.restore_nested(Treatment::BackTo(Moment::Attempt), &label)?);
+        notices.extend(workspace.move_planted_git_dirs(&label)?);
         workspace.install_index(&workspace.private_index()).await?;
         if quiet {
             self.remember_refs(refs.after(&updates), looked);

@@ -65,6 +65,7 @@ impl Workspace {
             Some(oid) => oid.clone(),
             None => self.repo.empty_tree().await?,
         };
+        self.note_git_dirs()?;
         self.keep_submodules_at_start().await?;
         self.copy_git_dirs("start")?;
         let scan = scene.scan.completed(&self.repo.place.top, &protected);

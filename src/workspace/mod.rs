@@ -22,6 +22,7 @@ mod nul_records;
 mod obstacles;
 mod out_of_reach;
 mod path_set;
+mod planted;
 mod raw_bytes;
 mod restore;
 mod same_second;

@@ -312,6 +312,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "grafts_shallow_entries_and_replace_refs_that_a_landed_attempt_plants_are_removed_and_reported",
     ),
     (
+        "runs `git init` in a directory of tracked files, then fails",
+        "the new git directory is moved into the run's directory; one that was there before stays",
+        "a_repository_that_a_failed_attempt_makes_of_a_tracked_directory_is_moved_away_and_one_of_the_users_stays",
+    ),
+    (
         "plants them to hide history from its gates",
         "removed before the gates run, in place and in a private clone",
         "gates_see_the_history_without_what_an_attempt_planted_to_hide_it",

@@ -460,6 +460,28 @@ fn a_source_that_is_a_link_out_of_the_repository_is_neither_read_nor_written() {
 }
 
 #[test]
+fn a_repository_that_a_failed_attempt_makes_of_a_tracked_directory_is_moved_away_and_one_of_the_users_stays() {
+    if World::is_in_place_only("a clone is removed with the run") {
+        return;
+    }
+    let world = World::new();
+    for file in ["d/f", "e/deep/f", "mine/f"] {
+        world.write(file, "tracked\n");
+    }
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["init", "-q", "mine"]);
+    world.stories(1, "max-retries = 1");
+    world.agent(&format!(
+        "test $RALPH_ATTEMPT = 2 && {{ echo x >d/new; {COMPLETE}; exit; }}; git init -q d; echo kept >d/.git/note; git init -q e/deep; {FAILED}"
+    ));
+    world.start(&["--finish", "keep"]).code(0).says("d/.git is a repository of its own, moved to").says("e/deep/.git is a repository");
+    assert!(!world.exists("d/.git") && !world.exists("e/deep/.git") && world.path("mine/.git").is_dir());
+    assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/d/.git/note")).unwrap(), "kept\n");
+    assert_eq!(world.git(&["-C", "d", "rev-parse", "--show-prefix"]), "d/");
+}
+
+#[test]
 fn no_kind_of_source_is_read_through_a_link_or_a_linked_directory_that_leaves_the_tree() {
     let world = World::new();
     let outside = world.outside("out");

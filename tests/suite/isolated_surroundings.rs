@@ -139,6 +139,30 @@ fn filters_of_the_user_work_in_a_private_clone() {
 }
 
 #[test]
+fn a_required_filter_that_fails_stops_an_isolated_run_before_its_first_agent_and_an_abort_is_clean() {
+    let world = World::new();
+    world.git(&["config", "filter.up.clean", "cat"]);
+    world.git(&["config", "filter.up.smudge", "false"]);
+    world.git(&["config", "filter.up.required", "true"]);
+    world.write(".gitattributes", "*.f filter=up\n");
+    world.write("x.f", "one\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.write("z.f", "mine\n");
+    let before = world.git(&["status", "--porcelain"]);
+    world.stories(1, "max-retries = 0");
+    let ran = world.outside("ran");
+    world.agent(&format!("touch {}; {COMPLETE}", ran.display()));
+    let start = world.start(&["--isolate"]);
+    start.code(128).says("x.f: smudge filter up failed");
+    assert!(!ran.exists(), "no agent may start in an incomplete clone");
+    world.ralph(&["abort"]).code(0);
+    assert_eq!(world.git(&["status", "--porcelain"]), before);
+    assert_eq!((world.read("x.f").as_str(), world.read("z.f").as_str()), ("one\n", "mine\n"));
+    assert!(!world.has_ref("refs/heads/ralph/work"));
+}
+
+#[test]
 fn workspaces_may_be_on_another_file_system() {
     let world = World::new();
     world.write(".gitignore", ".env\n");

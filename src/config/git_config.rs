@@ -1,6 +1,8 @@
 //! Parses git's configuration, which git-ralph reads with a single `git config` call.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -14,7 +16,7 @@ pub const QUERY: [&str; 6] = [
     "--show-scope",
     "--show-origin",
     "--get-regexp",
-    "^(ralph\\.|color\\.(ui|ralph)$|advice\\.ralph|(user|author|committer)\\.(name|email)$)",
+    "^(ralph\\.|include(if\\..*)?\\.path$|color\\.(ui|ralph)$|advice\\.ralph|(user|author|committer)\\.(name|email)$)",
 ];
 
 /// git's term for the reach of a configuration file.
@@ -93,8 +95,8 @@ impl fmt::Display for BadValue {
 
 impl std::error::Error for BadValue {}
 
-/// All entries under `ralph.`, the relevant ones under `color.` and `advice.`, and the author's identity; weakest
-/// first, in git's order.
+/// All entries under `ralph.`, the relevant ones under `color.` and `advice.`, the author's identity, and the names of included files;
+/// weakest first, in git's order.
 #[derive(Clone, Debug, Default)]
 pub struct GitConfig(Vec<Entry>);
 
@@ -137,6 +139,21 @@ impl GitConfig {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.0
+    }
+
+    /// The files in the work tree that git reads configuration from, relative to its top directory.
+    #[must_use]
+    pub fn files_in(&self, top: &Path) -> BTreeSet<PathBuf> {
+        let file_of = |entry: &Entry| entry.place.strip_prefix("file:").map(|place| top.join(place));
+        let includes = |entry: &&Entry| entry.key.starts_with("include") && entry.key.ends_with(".path");
+        // A path in an include is relative to the file that it is in.
+        let included = self.0.iter().filter(includes).filter_map(|entry| Some(file_of(entry)?.parent()?.join(&entry.value)));
+        let real = |path: PathBuf| {
+            let dir = path.parent()?.canonicalize().ok()?;
+            Some(path.canonicalize().unwrap_or_else(|_| dir.join(path.file_name().unwrap_or_default())))
+        };
+        let inside = |path: PathBuf| Some(path.strip_prefix(top).ok()?.to_owned());
+        self.0.iter().filter_map(file_of).chain(included).filter_map(real).filter_map(inside).collect()
     }
 
     fn in_layer(&self, layer: GitLayer, key: &str) -> impl Iterator<Item = &Entry> {

@@ -617,6 +617,12 @@ pub(super) fn doubt_words(notice: &Notice) -> String {
                 clean(path)
             )
         }
+        Notice::SettingsFileChanged { path, .. } => {
+            format!(
+                "the checkpoint changes {}, which your git configuration includes; its settings apply from the next resume on",
+                clean(path)
+            )
+        }
         Notice::EmptyCheckpoint { .. } => "the agent says it is done, but nothing has changed".to_owned(),
         Notice::EmptyByHand { .. } => "marked as done by hand, but nothing has changed".to_owned(),
         _ => String::new(),
@@ -697,6 +703,7 @@ pub(super) fn notice_words(notice: &Notice) -> String {
         | Notice::EditSetAside { story, .. }
         | Notice::GateFileChanged { story, .. }
         | Notice::GateFileIgnored { story, .. }
+        | Notice::SettingsFileChanged { story, .. }
         | Notice::EmptyCheckpoint { story }
         | Notice::EmptyByHand { story } => format!("{story}: {}", doubt_words(notice)),
         Notice::FromWorker { story, warning } => format!("{story}: {}", clean(warning)),

@@ -1,5 +1,5 @@
-//! Warns when an attempt changes files that a gate uses, as far as the gate's command names them. Such a change does not reject the
-//! attempt, but the user should know of it.
+//! Warns when an attempt changes files that a gate uses, as far as the gate's command names them, or files that git reads settings from.
+//! Such a change does not reject the attempt, but the user should know of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,7 +58,7 @@ fn inside(word: &str, top: &Path) -> Option<PathBuf> {
 }
 
 impl StepRunner<'_> {
-    /// Notices about the files that the gates use and a checkpoint changes.
+    /// Notices about the files that the gates or the settings use and a checkpoint changes.
     pub(super) async fn changed_gate_files(
         &self,
         ground: &Ground,
@@ -72,7 +72,10 @@ impl StepRunner<'_> {
             gate: gate.to_owned(),
             path: path.display().to_string(),
         };
-        let mut notices = Vec::new();
+        let settings = self.config.files_in(&self.workspace.repo.place.top);
+        let changed = changes.iter().filter(|change| settings.contains(&change.path));
+        let mut notices: Vec<Notice> =
+            changed.map(|change| Notice::SettingsFileChanged { story: story.clone(), path: change.path.display().to_string() }).collect();
         for gate in &gates.commands {
             let named = named(gate, top);
             notices.extend(changes.iter().filter(|change| named.contains(&change.path)).map(|change| notice(gate, &change.path)));

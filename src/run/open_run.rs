@@ -389,6 +389,7 @@ impl OpenRun {
             source,
             environment: &self.site.environment,
             settings,
+            config: &self.site.config,
             page: self.page.as_ref(),
             reporter: &*self.reporter,
             stop: self.stop.clone(),

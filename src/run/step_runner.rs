@@ -19,7 +19,7 @@ use super::{
 };
 use crate::agent::{Agent, Template, Usage};
 use crate::branch::{Base, Branch, Gathered, Landed, Signature, Stacked, Style, Waiting};
-use crate::config::{EmptyDiff, Environment, Setting, Settings};
+use crate::config::{EmptyDiff, Environment, GitConfig, Setting, Settings};
 use crate::cost::Cost;
 use crate::names::Note;
 use crate::process::{Stop, StopHandle, Urgency, stop_channel};
@@ -55,6 +55,8 @@ pub(super) struct StepRunner<'a> {
     pub environment: &'a Environment,
     /// The settings of the loop.
     pub settings: &'a Settings,
+    /// The configuration that the settings were read from.
+    pub config: &'a GitConfig,
     /// Writes the report page when the loop has ended.
     pub page: Option<&'a PageMaker>,
     /// The reporter.

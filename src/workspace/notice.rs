@@ -104,6 +104,8 @@ pub enum Notice {
     GateFileChanged { story: StoryId, gate: String, path: String },
     /// An attempt wrote an ignored file that one of its gates uses.
     GateFileIgnored { story: StoryId, gate: String, path: String },
+    /// A checkpoint changes a file in the work tree that git reads its configuration from.
+    SettingsFileChanged { story: StoryId, path: String },
     /// A checkpoint changes nothing.
     EmptyCheckpoint { story: StoryId },
     /// The checkpoint of a story that the user marked as done changes nothing.
@@ -174,6 +176,7 @@ impl Notice {
             | Notice::EditSetAside { story, .. }
             | Notice::GateFileChanged { story, .. }
             | Notice::GateFileIgnored { story, .. }
+            | Notice::SettingsFileChanged { story, .. }
             | Notice::EmptyCheckpoint { story }
             | Notice::EmptyByHand { story } => Some(story),
             _ => None,

@@ -361,6 +361,24 @@ fn a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so() {
 }
 
 #[test]
+fn a_checkpoint_that_changes_a_file_that_the_configuration_includes_says_so() {
+    for (include, file) in [("../team.conf", "team.conf"), ("../conf/later", "conf/later")] {
+        let world = World::new();
+        world.write("team.conf", "[ralph]\n\tverify = test -e ok\n");
+        world.write("conf/keep", "");
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-qm", "more"]);
+        world.git(&["config", "include.path", include]);
+        world.stories(1, "");
+        world.agent(&format!("touch ok; printf '[ralph]\\n' >{file}; {COMPLETE}"));
+        let said = format!("the checkpoint changes {file}, which your git configuration includes");
+        world.start(&[]).code(0).says(&format!("warning: 1: {said}"));
+        world.ralph(&["log"]).code(0).says(&format!("warning: {said}"));
+        world.ralph(&["status"]).code(0).says(&format!("warning: {said}"));
+    }
+}
+
+#[test]
 fn a_changed_hook_in_the_work_tree_that_is_a_gate_is_reported() {
     let world = World::new();
     world.write("hooks/pre-commit", "#!/bin/sh\nexit 1\n");

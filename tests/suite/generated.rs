@@ -189,6 +189,7 @@ fn notice() -> impl Strategy<Value = Notice> {
         (story_id(), text(), option::of(text())).prop_map(|(story, file, kept)| Notice::EditSetAside { story, file, kept }),
         (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileChanged { story, gate, path }),
         (story_id(), text(), text()).prop_map(|(story, gate, path)| Notice::GateFileIgnored { story, gate, path }),
+        (story_id(), text()).prop_map(|(story, path)| Notice::SettingsFileChanged { story, path }),
         story_id().prop_map(|story| Notice::EmptyCheckpoint { story }),
         story_id().prop_map(|story| Notice::EmptyByHand { story }),
         (story_id(), text()).prop_map(|(story, runner)| Notice::MayStillRun { story, runner }),

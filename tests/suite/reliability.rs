@@ -210,6 +210,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "a_checkpoint_that_changes_a_file_that_its_gate_uses_says_so",
     ),
     (
+        "changes a tracked file that the user's git configuration includes, such as one with `ralph.verify`",
+        "lands, with the settings that the loop began with; reported with the checkpoint, in `log` and in `status`",
+        "a_checkpoint_that_changes_a_file_that_the_configuration_includes_says_so",
+    ),
+    (
         "commits an ignored file",
         "it is part of the checkpoint, in place and in a private clone",
         "an_ignored_file_that_the_agent_has_committed_is_in_the_checkpoint_and_no_warning_says_otherwise",

@@ -62,6 +62,8 @@ pub struct WalkTrouble {
     pub unconverted: Option<String>,
     /// The number of files that the user has edited since an interrupted return, and that conflict with the target tree.
     pub conflicting: usize,
+    /// Nested repositories that are not in the records of the run.
+    pub nested: Vec<PathBuf>,
 }
 
 /// A plan for the return. Nothing has been changed yet.
@@ -134,9 +136,9 @@ impl Branch {
             None => (target, tip, 0),
         };
         let moved_to = moved_to.cloned();
-        let Snapshot { tree, unkept, unopened, unconverted, .. } = here;
+        let Snapshot { tree, unkept, unopened, unconverted, nested, .. } = here;
         let unkept = unkept.or(unopened);
-        let trouble = Box::new(WalkTrouble { unkept, unconverted, conflicting });
+        let trouble = Box::new(WalkTrouble { unkept, unconverted, conflicting, nested });
         Ok(LeavePlan::Go { here: tree, target, tip, head, moved_to, refs, trouble })
     }
 
@@ -152,7 +154,7 @@ impl Branch {
             return Ok(LeaveResult { kept, moved_to: None, put_back: None, notices });
         };
         self.repo.update_refs(&[RefUpdate::Set { name: kept.clone(), to: tip }], "git ralph finish").await?;
-        let WalkTrouble { unkept, unconverted, conflicting } = *trouble;
+        let WalkTrouble { unkept, unconverted, conflicting, nested } = *trouble;
         if conflicting > 0 {
             notices.push(Notice::EditsTakenOut { files: conflicting, kept: kept.clone() });
         }
@@ -175,6 +177,7 @@ impl Branch {
             workspace.restore_beyond_trees(&back, Moment::Start, Moment::Start, "finish", &mut notices).await?;
             notices.extend(workspace.restore_submodules(SubmoduleRecord::Of(Moment::Start), &kept).await?);
             notices.extend(workspace.restore_nested(Treatment::BackTo(Moment::Start), "finish")?);
+            notices.extend(workspace.nested_since_start(nested));
             notices.extend(workspace.restore_ignored(Treatment::BackTo(Moment::Start), "finish")?);
             notices.extend(workspace.changed_ignored_directories());
             if !notices.iter().any(|notice| matches!(notice, Notice::OutOfReach { .. })) {

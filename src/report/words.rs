@@ -564,9 +564,9 @@ pub(super) fn aborted_words(moved_to: Option<&Oid>, incomplete: bool, state: &Ru
         return "the run is aborted; your checkout was not changed".to_owned();
     }
     let how = match (moved_to, incomplete) {
-        (None, false) => "everything as before the run".to_owned(),
+        (None, false) => "work tree and index as before the run".to_owned(),
         (None, true) => "but not everything could be restored, see the warnings above".to_owned(),
-        (Some(tip), false) => format!("which has moved to {} since the start; everything else as before the run", tip.short()),
+        (Some(tip), false) => format!("which has moved to {} since the start; work tree and index as before the run", tip.short()),
         (Some(tip), true) => {
             format!("which has moved to {} since the start; not everything else could be restored, see the warnings above", tip.short())
         }
@@ -653,6 +653,7 @@ pub(super) fn notice_words(notice: &Notice) -> String {
             nested_words(path, &format!("the agent changed it; a copy from before the attempt is in {}", clean(copy)))
         }
         Notice::NestedLost { path } => nested_words(path, "it is gone, and it was too big to copy"),
+        Notice::NestedStays { path } => nested_words(path, "it did not exist before the run, and it stays where it is"),
         Notice::LateEdit { path, to } => {
             format!("{} was written while git-ralph restored the work tree; that version is in {}", clean(path), clean(to))
         }

@@ -44,6 +44,8 @@ pub enum Notice {
     NestedEdited { path: String, copy: String },
     /// A repository of the user's inside the work tree was deleted, and there is no copy.
     NestedLost { path: String },
+    /// A repository inside the work tree that did not exist before the run is still there after an abort.
+    NestedStays { path: String },
     /// A file was edited while the work tree was being restored; the edit was moved aside.
     LateEdit { path: String, to: String },
     /// An obstacle in the work tree was moved.
@@ -165,6 +167,7 @@ impl Notice {
                 | Notice::RefBroken { .. }
                 | Notice::IgnoredNotRestored { .. }
                 | Notice::NestedLost { .. }
+                | Notice::NestedStays { .. }
         )
     }
 

@@ -28,13 +28,17 @@ impl Workspace {
 
     /// Moves git directories beside tracked files into the run's directory, except those from before the run.
     pub(crate) fn move_planted_git_dirs(&self, label: &str) -> Result<Vec<Notice>> {
-        let Ok(known) = PathSet::load(&self.known_git_dirs()) else { return Ok(Vec::new()) };
-        let planted = self.git_dirs().into_iter().filter(|path| !known.covers(path));
-        let moved = planted.map(|path| {
+        let moved = self.planted_git_dirs().into_iter().map(|path| {
             let to = self.move_aside(&path, label)?;
             Ok(Notice::NestedMoved { path: path.display().to_string(), to: to.display().to_string() })
         });
         moved.collect()
+    }
+
+    /// The git directories beside tracked files that did not exist before the run.
+    pub(super) fn planted_git_dirs(&self) -> Vec<PathBuf> {
+        let Ok(known) = PathSet::load(&self.known_git_dirs()) else { return Vec::new() };
+        self.git_dirs().into_iter().filter(|path| !known.covers(path)).collect()
     }
 
     /// Every `.git` in a directory with tracked files, except that of the work tree itself.

@@ -17,6 +17,8 @@ use super::{Notice, Workspace, WorkspaceKind, special};
 use crate::error::Problem;
 use crate::git::{Answer, GitError, Head, Oid, PathChange, Repo, Tolerance, TreeEntry, is_opaque_directory, without_slash};
 
+/// The file that lists the repositories inside the work tree from before the run.
+const NESTED_AT_START: &str = "nested-at-start";
 /// The mode of a submodule in a tree.
 pub(crate) const GITLINK: u32 = 0o160_000;
 /// The time after which a scan is checked for files that block git. Most scans finish earlier.
@@ -109,7 +111,20 @@ impl Workspace {
 
     /// Records the repositories that were in the work tree before the run, and so belong to the user.
     pub(super) fn save_nested(&self, nested: &[PathBuf]) -> Result<()> {
-        Ok(PathSet::new(nested.iter().cloned()).save(&self.known_nested_file())?)
+        let nested = PathSet::new(nested.iter().cloned());
+        nested.save(&self.record_file(NESTED_AT_START))?;
+        Ok(nested.save(&self.known_nested_file())?)
+    }
+
+    /// Notices about the repositories in the work tree that did not exist before the run: landed attempts made them, or the user. `unknown`
+    /// are those that a scan has just found.
+    pub(crate) fn nested_since_start(&self, unknown: Vec<PathBuf>) -> Vec<Notice> {
+        let Ok(before) = PathSet::load(&self.record_file(NESTED_AT_START)) else { return Vec::new() };
+        let known = self.known_nested();
+        let new: BTreeSet<PathBuf> = known.paths().cloned().chain(unknown).chain(self.planted_git_dirs()).collect();
+        let is_there = |path: &PathBuf| self.repo.place.top.join(path).symlink_metadata().is_ok();
+        let stays = |path: PathBuf| Notice::NestedStays { path: path.display().to_string() };
+        new.into_iter().filter(|path| !before.covers(path) && is_there(path)).map(stays).collect()
     }
 
     /// Brings the workspace in line with a landed checkpoint: no operation is under way, HEAD is on the branch, deleted ignored

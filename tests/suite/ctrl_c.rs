@@ -74,7 +74,7 @@ fn a_second_ctrl_c_quits_now_and_leaves_a_resumable_run() {
 fn stop_waits_for_the_attempt_and_stop_now_ends_it() {
     let world = World::new();
     let running = at_work(&world, "");
-    world.ralph(&["stop"]).code(0).says("to stop after the attempt");
+    world.ralph(&["stop"]).code(0).says("to stop after the current attempt");
     world.wait_for("the request to be taken", || world.count("stop-requested") == 1);
     assert!(!agent_is_gone(&world));
     world.ralph(&["stop", "--now"]).code(0);

@@ -193,7 +193,7 @@ fn abort_restores_everything() {
     world.start(&[]).code(1);
     world.write("late", "edit\n");
     let tip = world.git(&["rev-parse", "ralph/work"]);
-    world.ralph(&["abort"]).code(0).says("back on main, everything as before the run").says("refs/ralph/work/done");
+    world.ralph(&["abort"]).code(0).says("back on main, work tree and index as before the run").says("refs/ralph/work/done");
     assert!(fs::read(world.path(".git/index")).unwrap() == index, "the index is the same to the byte");
     assert_eq!((world.git(&["status", "--porcelain=v2"]), world.git(&["for-each-ref", "refs/heads"])), before);
     assert_eq!((world.read("both"), world.read("README")), ("work tree\n".to_owned(), "hello\n".to_owned()));

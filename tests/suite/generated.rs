@@ -178,6 +178,7 @@ fn notice() -> impl Strategy<Value = Notice> {
         (text(), option::of(text())).prop_map(|(path, kept)| Notice::NestedRestored { path, kept }),
         (text(), text()).prop_map(|(path, copy)| Notice::NestedEdited { path, copy }),
         text().prop_map(|path| Notice::NestedLost { path }),
+        text().prop_map(|path| Notice::NestedStays { path }),
         (text(), text()).prop_map(|(path, to)| Notice::LateEdit { path, to }),
         (0..3_usize).prop_map(|entries| Notice::StashLeft { entries }),
         (story_id(), text(), vec(text(), 0..3), text()).prop_map(|(story, name, keys, kept)| Notice::SettingsRestored {

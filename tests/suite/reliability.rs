@@ -606,6 +606,11 @@ const TABLE: &[(&str, &str, &str)] = &[
         "nested_repositories_keep_their_files",
     ),
     (
+        "a landed attempt has left a repository inside the work tree, and the run is aborted",
+        "it stays where it is, and the abort names it",
+        "an_abort_names_repositories_that_a_landed_attempt_has_left_in_the_work_tree",
+    ),
+    (
         "the user's repositories inside the work tree (untracked, gitlinks, ignored) are edited, rewound, deleted or cleaned away",
         "restored after a failed attempt and by an abort; the changed versions are moved aside",
         "repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them",

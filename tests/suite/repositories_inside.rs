@@ -50,6 +50,26 @@ fn placed(world: &World, place: &str) {
 }
 
 #[test]
+fn an_abort_names_repositories_that_a_landed_attempt_has_left_in_the_work_tree() {
+    let world = World::new();
+    world.write("d/f", "one\n");
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "more"]);
+    world.git(&["init", "-q", "users"]);
+    world.write("users/file", "mine\n");
+    world.stories(1, "");
+    world.agent(&format!("git init -q made; echo x >made/x; git init -q d; echo new >new; {COMPLETE}"));
+    world.start(&[]).code(0);
+    let output = world.ralph(&["abort"]).code(0).says("back on main, but not everything could be restored, see the warnings above");
+    for path in ["made", "d/.git"] {
+        let said = format!("{path} is a repository of its own: it did not exist before the run, and it stays where it is");
+        assert!(output.stderr.contains(&said), "{path}: {}", output.stderr);
+    }
+    assert_eq!((world.read("made/x").as_str(), world.read("users/file").as_str()), ("x\n", "mine\n"));
+    assert!(!output.stderr.contains("users"), "{}", output.stderr);
+}
+
+#[test]
 fn repositories_of_the_users_come_back_whatever_a_failed_attempt_does_to_them() {
     for place in ["untracked", "tracked", "ignored"] {
         for script in [

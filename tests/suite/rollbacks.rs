@@ -596,7 +596,7 @@ fn objects_that_an_attempt_deletes_moves_or_overwrites_are_restored_and_no_branc
             world.stories(1, "max-retries = 0");
             world.agent(&format!("{script}; echo x >x; {end}"));
             let started = world.start(&[]).code(code);
-            let aborted = world.ralph(&["abort"]).code(0).says("everything as before the run");
+            let aborted = world.ralph(&["abort"]).code(0).says("work tree and index as before the run");
             for output in [&started, &aborted] {
                 assert!(!output.stderr.contains("does not exist"), "{script}\n{}", output.stderr);
             }

@@ -404,7 +404,7 @@ fn files_of_another_owner_in_a_directory_of_an_ordinary_user_are_rescued_or_move
     assert_eq!((world.read("d/f"), world.exists("d/new")), ("1\n".to_owned(), false));
     assert_eq!(world.git(&["show", "refs/ralph/work/attempts/1/1:public"]), "p");
     assert_eq!(fs::read_to_string(world.run_dir().join("moved/1-1/secret")).unwrap(), "s\n");
-    abort_as_nobody(&world).code(0).says("everything as before the run");
+    abort_as_nobody(&world).code(0).says("work tree and index as before the run");
     assert_eq!((world.branch(), world.git(&["status", "--porcelain"])), ("main".to_owned(), String::new()));
 }
 
@@ -442,6 +442,6 @@ fn a_directory_that_only_another_owner_may_look_into_is_named_by_rollback_and_ab
     let agent = world.agent("echo '<promise>FAILED: no</promise>'");
     let output = Running { child: nobodys(&world, &["start", "work", "--", &agent]).spawn().unwrap() }.finish().code(1);
     assert!(!output.stderr.contains("closed"), "{}", output.stderr);
-    let output = abort_as_nobody(&world).code(0).says("everything as before the run");
+    let output = abort_as_nobody(&world).code(0).says("work tree and index as before the run");
     assert!(!output.stderr.contains("closed"), "{}", output.stderr);
 }

@@ -62,7 +62,7 @@ fn an_attempt_is_shown_as_text_and_tool_calls_and_with_raw_byte_for_byte() {
     world.ralph(&["log", "1", "--attempt", "5"]).code(128).says("'1' has no attempt 5, only 1, 2");
     world.ralph(&["log", "1", "--raw"]).code(129);
     fs::remove_dir_all(world.run_dir().join("attempts")).unwrap();
-    world.ralph(&["log", "1", "--attempt", "1"]).code(128).says("the transcript of attempt 1 of '1' is not there");
+    world.ralph(&["log", "1", "--attempt", "1"]).code(128).says("the transcript of attempt 1 of '1' is missing");
 }
 
 #[test]

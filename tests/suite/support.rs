@@ -311,7 +311,8 @@ impl World {
             event.as_object_mut().unwrap().remove("mac");
             event
         };
-        journal.lines().map(event).collect()
+        // While git-ralph runs, the last line may not be complete yet.
+        journal.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(event).collect()
     }
 
     /// How often an event of that name is in the journal.
